@@ -78,7 +78,7 @@ from londiste.settings import databases_of
     "file",
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the nodes and tables into a settings file.",
+    help="Write the nodes and tables into a settings file; exit if they are replicated already.",
 )
 @click.option("--detach", is_flag=True, help="Continue in the background.")
 @click.option("--stop", is_flag=True, help="Stop the process in the background.")
@@ -166,7 +166,19 @@ def replicate(
     for path, content in contents.items():
         save.write(path, content)
         output.message(f"saved {path}; it contains no password: store passwords in ~/.pgpass")
+    if contents and not once and not detach:
+        if _is_replicated(found):
+            _say_who_continues(asked)
+            return 0
+        output.message("replicates until Ctrl-C; --detach continues in the background")
     return _run(context, [one.replication for one in shares], asked, once=once, detach=detach)
+
+
+def _is_replicated(replications: Sequence[Replication]) -> bool:
+    """Whether another process runs all daemons of the replication."""
+    with replications[0].sites() as sites:
+        running = ours.ask(sites, replications).running
+    return {need.name for need in ours.needs(replications)} <= set(running)
 
 
 def _without_another_file(context: options.Context, dsns: Sequence[str]) -> options.Context:
@@ -284,8 +296,7 @@ def _run(
             return live_state.compare(replications, asked.selection)
         watched_only = not children.own
     if watched_only:
-        output.message("ticker and workers continue in another process")
-        output.message(f"look:              {asked.repeated('--status')}")
+        _say_who_continues(asked)
         return EXIT_INTERRUPTED if once else 0
     _say_how_to_continue(asked, stopped(signals))
     return EXIT_INTERRUPTED if once else 0
@@ -421,6 +432,11 @@ def _say_how_to_continue(asked: Asked, stop: str) -> None:
     if asked.has_passwords:
         output.message("passwords are not printed: give them again, or store them in ~/.pgpass")
     output.message("tables stay; --remove --drop-tables also drops those that were created")
+
+
+def _say_who_continues(asked: Asked) -> None:
+    output.message("ticker and workers continue in another process")
+    output.message(f"look:              {asked.repeated('--status')}")
 
 
 def _name_the_file(asked: Asked) -> None:

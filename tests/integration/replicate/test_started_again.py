@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+from pathlib import Path
 
+import psycopg
 import pytest
 
 from londiste.cli import cli
@@ -137,3 +139,25 @@ def test_a_dry_run_shows_what_remains(
         "1. root: add table public.c",
         f"2. {below.format('2 tables')}",
     ]
+
+
+def test_a_file_is_saved_beside_a_process_that_replicates(
+    pair: tuple[Node, Node], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "londiste.toml"
+    call = ["replicate", *(n.dsn for n in pair), "--queue", QUEUE, "--exclude", "b"]
+    lock = f"select pg_advisory_lock(hashtextextended('londiste worker {QUEUE}', 0))"
+    with contextlib.ExitStack() as stack:
+        # What runs where a process replicates: a ticker, and the worker of each node.
+        for node, name in ((pair[0], "ticker"), (pair[0], "worker"), (pair[1], "worker")):
+            conn = psycopg.connect(node.dsn, application_name=f"londiste {name} of x ticks")
+            stack.enter_context(conn)
+            if name == "worker":
+                conn.execute(lock)
+        assert run(cli, [*call, "--save", str(file)]) == 0
+    said = capsys.readouterr().err
+    assert f"saved {file}" in said
+    assert "ticker and workers continue in another process" in said
+    # It did not stay to watch.
+    assert "root, 2 tables" not in said
+    assert file.read_text().count("[nodes.") == 2
