@@ -250,6 +250,11 @@ def of_write(error: psycopg.Error, node: str, table: TableName | None = None) ->
 def _hint_of(error: psycopg.Error, dest: TableName, table: TableName) -> str:
     """The hint for an error of the server about a row; names as for ``hint_for``."""
     state = error.sqlstate or ""
+    if error.diag.source_function == "CheckCmdReplicaIdentity":
+        return (
+            f"a publication contains the table: alter table {dest.quoted} replica identity full;"
+            " the worker then continues automatically"
+        )
     if in_owner_code(error):
         if state == "42501":
             return forced_hint(error, dest.quoted) or OWNER_GRANTS

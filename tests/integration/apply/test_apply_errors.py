@@ -291,3 +291,20 @@ def test_commands_of_hints_have_the_name_in_the_queue(
     assert "columns public.other --add" in line.here(leaf, "worker", "--once").err
     leaf.database.execute("drop table mine")
     assert "remove-table public.other" in line.here(leaf, "worker", "--once").err
+
+
+def test_a_table_without_identity_in_a_publication_has_the_statement_that_helps(
+    line: Line, nodes: tuple[LineNode, LineNode]
+) -> None:
+    root, leaf = nodes
+    leaf.database.execute("alter table t drop constraint t_pkey; create unique index on t (id)")
+    leaf.database.execute("create publication whole for all tables")
+    root.database.execute("delete from t where id = 3")
+    line.tick()
+    done = line.here(leaf, "worker", "--once")
+    assert done.code == 5
+    statement = 'alter table "public"."t" replica identity full'
+    assert f"hint: a publication contains the table: {statement};" in done.err
+    leaf.database.execute(statement)
+    assert line.here(leaf, "worker", "--once").code == 0
+    assert leaf.database.value("select count(*) from t where id = 3") == 0
