@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from londiste.db.names import quote
-from londiste.db.structure.tables import PARTITIONED_IDENTITY
+from londiste.db.structure.tables import IDENTITY_IN_PARTITIONS
 from londiste.migrate import rights
 from londiste.migrate.rights import RightsState
 from londiste.migrate.schema_copy import SchemaMethod
@@ -62,15 +62,16 @@ def _structure(old: DatabaseFacts, new: DatabaseFacts, way: SchemaMethod) -> Ite
             "--schema existing creates none",
             "create them, or choose --schema create or --schema pg_dump",
         )
-    if way is SchemaMethod.CREATE and new.version < PARTITIONED_IDENTITY:
+    if way is SchemaMethod.CREATE and new.version < IDENTITY_IN_PARTITIONS <= old.version:
         for table in missing:
             identities = [column.name for column in table.columns if column.identity]
             if table.kind == "p" and identities:
-                yield critical(
+                yield notice(
                     "structure",
                     f"partitioned table {table.name} has the identity column {identities[0]}",
-                    f"that needs PostgreSQL 17 or later, the new server is {new.version_text}",
-                    "create it with partitions, a sequence of that name and default nextval(…)",
+                    "inserts into the table get a value, those directly into a partition do not:"
+                    f" that needs PostgreSQL 17 or later, the new server is {new.version_text}",
+                    "give these inserts a value, or insert into the table",
                 )
 
 

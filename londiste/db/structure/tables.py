@@ -14,7 +14,7 @@ from londiste.db.structure.types import Column, ColumnSequence, Constraint, Part
 VIRTUAL = 180000
 NAMED_NOT_NULL = 180000
 NOT_ENFORCED = 180000
-PARTITIONED_IDENTITY = 170000
+IDENTITY_IN_PARTITIONS = 170000
 _OPTIONS_SINCE = {
     "autovacuum_vacuum_max_threshold": 180000,
     "vacuum_max_eager_freeze_failure_rate": 180000,
@@ -204,14 +204,15 @@ def _inherited_not_null(target: TargetContext, table: Structure, column: Column)
 
 
 def _identity(target: TargetContext, table: Structure, column: Column, attached: bool) -> str:
-    if attached:
-        return ""  # it comes from the parent
-    if table.partition_key and target.there.version < PARTITIONED_IDENTITY:
-        target.note(
-            f"column {column.name} of table {target.to(table.name)} is no identity: on a"
-            " partitioned table that needs PostgreSQL 17"
-        )
+    here, there = target.found.version, target.there.version
+    # A partition has the identity of its parent; in older releases none, or one of its own.
+    if attached and max(here, there) >= IDENTITY_IN_PARTITIONS:
         return ""
+    if table.partition_key and there < IDENTITY_IN_PARTITIONS <= here:
+        target.note(
+            f"column {column.name} of table {target.to(table.name)} is no identity in the"
+            " partitions: an insert directly into one must give its value before PostgreSQL 17"
+        )
     when = "always" if column.identity == "a" else "by default"
     own = next((s for s in table.sequences if s.column == column.name and s.owned == "i"), None)
     text = f"generated {when} as identity"
