@@ -31,14 +31,14 @@ def register(spark: Any) -> None:
     On one machine (``local[…]``) Spark's tasks run with the Python of this process, unless
     PYSPARK_PYTHON or ``spark.pyspark.python`` names another.
     """
-    source = importlib.import_module("londiste.engine.spark.source")
+    source = importlib.import_module("londiste.lake.data_source")
     package = importlib.import_module("londiste.engine.spark.package_upload")
     context = getattr(spark, "_sc", None)
     if context is not None and package.is_needed(context.master):
         package.ship(context)
     if context is not None and _finds_its_python(context):
         context.pythonExec = sys.executable
-    spark.dataSource.register(source.PgqDataSource)
+    spark.dataSource.register(source.CascadeDataSource)
     table = importlib.import_module("londiste.engine.spark.sink.table_sink")
     spark.dataSource.register(table.TableSink)
 

@@ -17,7 +17,7 @@ from urllib.parse import quote, unquote
 
 from londiste.errors import BadOption
 from londiste.handlers import registry
-from londiste.handlers.base import TableRules
+from londiste.handlers.base import ALL, TableRules
 
 HANDLER, WHERE, COLUMNS, SKIP_COLUMNS = "handler", "where", "columns", "skip_columns"
 ON_ERROR = "on_error"
@@ -86,6 +86,21 @@ def wants(attrs: Mapping[str, str]) -> TableRules:
 def holds(attrs: Mapping[str, str]) -> TableRules:
     """The rules of a table of another node, whose keys are unknown here.  Raises BadOption."""
     return _with_choice(registry.make(attrs.get(HANDLER, "")).holds(), attrs)
+
+
+def unlike(theirs: TableRules, mine: TableRules = ALL) -> str:
+    """Pure: why rows of a branch are not those of the events that it forwards; '' where they are.
+
+    theirs -- the rules of the branch.  mine -- those of the node that copies.
+    """
+    if not theirs.stored:
+        return "it stores no rows"
+    if theirs.ignore_truncate and not mine.ignore_truncate:
+        return "it keeps rows after a TRUNCATE"
+    if theirs.events is None:
+        return ""
+    same = replace(theirs, ignore_truncate=False).whole and not theirs.renamed
+    return theirs.incomparable or ("" if same else "it excludes columns or rows")
 
 
 def condition(attrs: Mapping[str, str]) -> str:

@@ -15,6 +15,7 @@ from londiste.db import relation as shapes
 from londiste.db.connection import Connection
 from londiste.db.names import TableName, argument
 from londiste.dsn import parsed
+from londiste.engine.spark.stream.driver import Driver
 from londiste.engine.spark.stream.options import CHANGE_NAMES, GapPolicy, Mode, Options, Start
 from londiste.engine.spark.stream.types import StreamColumn, shape_of
 from londiste.errors import BadOption, InstallError, LondisteError, StateError
@@ -22,6 +23,7 @@ from londiste.lake.settings import LakeSettings
 from londiste.lake.versions import Version
 from londiste.pgq import queues
 from londiste.pgq.consumers import ConsumerKind, get_consumer_kinds
+from londiste.replication import branch_rows
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +49,11 @@ def options(settings: LakeSettings, table: TableName) -> Options:
         truncate=GapPolicy.ROW,
         scripts=GapPolicy.ROW,
     )
+
+
+def driver(options: Options) -> Driver:
+    """Positions and batches of a table; on a branch only if it has the rows of its events."""
+    return Driver(options, require=branch_rows.require)
 
 
 def tables(settings: LakeSettings) -> list[TableName]:

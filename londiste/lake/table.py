@@ -20,7 +20,6 @@ from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.engine.spark.lake.file_writer import Written
 from londiste.engine.spark.stream import offsets
-from londiste.engine.spark.stream.driver import Driver
 from londiste.engine.spark.stream.offsets import BEFORE_SNAPSHOT, Offset
 from londiste.engine.spark.stream.options import GapPolicy, Options
 from londiste.engine.spark.stream.types import StreamShape
@@ -53,7 +52,7 @@ class LakeTable:
         self.table = table
         self.store = Store.of(settings, table)
         self.options = source.options(settings, table)
-        self.driver = Driver(self.options)
+        self.driver = source.driver(self.options)
         #: Changes that this process has published.
         self.changes = 0
         #: Whether the table is captured, as this process has found it last.

@@ -27,6 +27,7 @@ REPLICATION = (
         "registration_filter",
         "coverage",
         "lost_rows",
+        "branch_rows",
         "notifications",
         "renamed_tables",
         "replication_role",

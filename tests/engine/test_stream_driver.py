@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from londiste.cascade.model import NodeType
 from londiste.engine.spark.source import PgqDataSource, StreamReader
 from londiste.errors import (
     BadOption,
@@ -20,8 +21,9 @@ from londiste.errors import (
     UnknownQueue,
     UnknownTable,
 )
+from londiste.lake.data_source import CascadeDataSource
 from londiste.pgq import producer, queues
-from tests.fixtures.cascade import refused_at_once
+from tests.fixtures.cascade import CommandLine, Nodes, refused_at_once
 from tests.fixtures.cluster import Database
 from tests.fixtures.stream import Stream
 
@@ -296,3 +298,35 @@ def test_a_table_that_is_not_there_is_named(
     else:
         given.reader(given.schema())
         assert said in caplog.text
+
+
+def test_rows_of_a_branch_that_are_not_those_of_its_events_are_refused(
+    nodes_of: Nodes, londiste: CommandLine
+) -> None:
+    root = nodes_of.root()
+    branch = nodes_of.below(root, "branch", NodeType.BRANCH)
+    for node in (root, branch):
+        node.db.execute("create table t (id int primary key)")
+    assert londiste(root.db, "add-table", "t").code == 0
+    given = {"queue": "q", "consumer": "lake", "tables": "t", "mode": "snapshot-then-changes"}
+    source = CascadeDataSource({**given, "dsn": branch.dsn})
+
+    def first(*handler: str, state: str = "ok") -> str:
+        """The first position of a stream from the branch, or why there is none."""
+        assert londiste(branch.db, "add-table", "t", *handler).code == 0
+        branch.db.execute("update londiste.table_info set merge_state = %s where local", state)
+        reader = source.streamReader(source.schema())
+        try:
+            return str(reader.initialOffset())
+        except StateError as error:
+            assert not branch.db.value("select count(*) from pgq.get_consumer_info('q', 'lake')")
+            return f"{error}; {error.hint}"
+        finally:
+            reader.stop()
+            assert londiste(branch.db, "remove-table", "t").code == 0
+
+    assert "it stores no rows; read the table on the root" in first("--handler", "nop")
+    only = ("--handler-arg", "table_mode=direct", "--handler-arg", "event_types=I")
+    assert "it writes I events only" in first("--handler", "dispatch", *only)
+    assert "is not in sync" in first(state="in-copy")
+    assert "'snapshot': 'wanted'" in first("--where", "id > 1")

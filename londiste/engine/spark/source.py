@@ -22,12 +22,13 @@ from pyspark.sql.datasource import (
 )
 
 from londiste.db import catalog
-from londiste.db.connection import session, whereabouts
+from londiste.db.connection import Connection, session, whereabouts
+from londiste.db.names import TableName
 from londiste.engine.spark.sink.queue_sink import QueueBatchWriter, QueueStreamWriter
 from londiste.engine.spark.stream import bounds, offsets, snapshot
 from londiste.engine.spark.stream import reader as reading
 from londiste.engine.spark.stream import schema as schemas
-from londiste.engine.spark.stream.driver import Driver
+from londiste.engine.spark.stream.driver import Driver, RequireRows, no_check
 from londiste.engine.spark.stream.offsets import TickRange
 from londiste.engine.spark.stream.options import GapPolicy, Mode, Options, Payload, parse
 from londiste.engine.spark.stream.snapshot import TablePart, table_parts
@@ -66,6 +67,10 @@ class QueuePartition(InputPartition):  # type: ignore[misc]
 class PgqDataSource(DataSource):  # type: ignore[misc]
     """The queue as a source and as a sink: docs/howto/spark-streams.md and spark-enqueue.md."""
 
+    @staticmethod
+    def require_rows(conn: Connection, queue: str, table: TableName) -> None:
+        """Checks a table whose rows are the start of a stream."""
+
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(options)
         self._given = dict(options.items())
@@ -88,7 +93,7 @@ class PgqDataSource(DataSource):  # type: ignore[misc]
 
     def streamReader(self, schema: Any) -> StreamReader:  # noqa: N802
         """For ``spark.readStream``."""
-        return StreamReader(parse(self._given, stream=True), schema)
+        return StreamReader(parse(self._given, stream=True), schema, self.require_rows)
 
     def writer(self, schema: Any, overwrite: bool) -> QueueBatchWriter:
         """For ``df.write``."""
@@ -154,11 +159,15 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     _driver: Driver | None = None
 
+    def __init__(self, options: Options, schema: Any, require: RequireRows = no_check) -> None:
+        super().__init__(options, schema)
+        self._require = require
+
     @property
     def driver(self) -> Driver:
         """In the process that runs the query."""
         if self._driver is None:
-            self._driver = Driver(self.options, self._shape.types or None)
+            self._driver = Driver(self.options, self._shape.types or None, self._require)
         return self._driver
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802

@@ -230,7 +230,7 @@ def _copied_below(
                 " it again"
                 " after the change",
             )
-        past = copy_source.ANY if copy_source.unlike(rules, table.known_rules or ALL) else ""
+        past = copy_source.ANY if table_rules.unlike(rules, table.known_rules or ALL) else ""
         when = "" if past else ", after its provider"
         found.append(CopyAgain(node, dsn, queue, name, when=when, copy_node=past))
     return [*found, CopiedBelow(*at, queue, name)]

@@ -17,6 +17,7 @@ from londiste.cascade.model import NodeType
 from londiste.cascade.switching.cluster_state import ClusterState, Warn
 from londiste.db.names import TableName, argument
 from londiste.errors import BadOption, StateError
+from londiste.handlers import table_rules
 from londiste.handlers.table_rules import COLUMNS, HANDLER, SKIP_COLUMNS, WHERE
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import Step
@@ -283,7 +284,7 @@ def _copied_from(theirs: Sequence[ReplicatedTable], table: ReplicatedTable) -> b
     """Pure: whether a branch with these tables has the rows for a copy of the table."""
     there = next((t for t in theirs if t.local and t.name == table.name), None)
     try:
-        return there is not None and not copy_source.unlike(there.holds, table.holds)
+        return there is not None and not table_rules.unlike(there.holds, table.holds)
     except BadOption:
         # A handler that is not known to this process: the copy names it.
         return True

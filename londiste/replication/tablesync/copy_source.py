@@ -15,7 +15,7 @@ those of its events, a copy of them would be wrong from the next event on: the r
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeInfo, NodeType
@@ -23,7 +23,7 @@ from londiste.db.connection import Connection
 from londiste.db.names import TableName, argument
 from londiste.errors import BadOption, NodeUnreachable, StateError
 from londiste.handlers.base import ALL, TableRules
-from londiste.handlers.table_rules import HANDLER
+from londiste.handlers.table_rules import HANDLER, unlike
 from londiste.replication import sqlapi as tables
 from londiste.replication.forwarding.rewrite import holds_less
 from londiste.replication.model import ReplicatedTable
@@ -47,21 +47,6 @@ class CopySource:
 def with_copy_node(attrs: Mapping[str, str], node: str) -> dict[str, str]:
     """The attributes of a table that is copied from ``node``; '' leaves them unchanged."""
     return {**attrs, ATTR: node} if node else dict(attrs)
-
-
-def unlike(theirs: TableRules, mine: TableRules = ALL) -> str:
-    """Pure: why rows of a branch are not those of the events that it forwards; '' where they are.
-
-    theirs -- the rules of the branch.  mine -- those of the node that copies.
-    """
-    if not theirs.stored:
-        return "it stores no rows"
-    if theirs.ignore_truncate and not mine.ignore_truncate:
-        return "it keeps rows after a TRUNCATE"
-    if theirs.events is None:
-        return ""
-    same = replace(theirs, ignore_truncate=False).whole and not theirs.renamed
-    return theirs.incomparable or ("" if same else "it excludes columns or rows")
 
 
 def rules_of(table: ReplicatedTable, node: str) -> TableRules:

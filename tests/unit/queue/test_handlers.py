@@ -13,9 +13,8 @@ import pytest
 from londiste.errors import BadOption, UsageError
 from londiste.handlers import registry
 from londiste.handlers.base import ALL, Handler, TableRules, literal, option
-from londiste.handlers.table_rules import HandlerAttrs, wants
+from londiste.handlers.table_rules import HandlerAttrs, unlike, wants
 from londiste.replication.model import decode_attrs, encode_attrs
-from londiste.replication.tablesync.copy_source import unlike
 
 
 def test_no_handler_wants_everything() -> None:

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NoReturn
+from typing import NoReturn, TypeAlias
 from uuid import UUID
 
 from londiste.db.advisory_lock import acquire_singleton_lock
 from londiste.db.connection import Connection, connect, describe_dsn, usable
+from londiste.db.names import TableName
 from londiste.engine.spark.stream import bounds, offsets
 from londiste.engine.spark.stream.offsets import BEFORE_SNAPSHOT, Offset, TickRange, Types
 from londiste.engine.spark.stream.options import GapPolicy, Mode, Options
@@ -37,12 +38,25 @@ from londiste.pgq.types import Tick
 
 log = logging.getLogger(__name__)
 
+#: Checks a table of a queue before its rows are the start of a stream.
+RequireRows: TypeAlias = Callable[[Connection, str, TableName], None]
+
+
+def no_check(conn: Connection, queue: str, table: TableName) -> None:
+    """For queues that are no cascade's."""
+
 
 class Driver:
     """Positions and batches of a query; every method may raise database errors as LondisteError."""
 
-    def __init__(self, options: Options, types: Types | None = None) -> None:
-        """types -- columns of the rows, whose types must stay; None: any."""
+    def __init__(
+        self, options: Options, types: Types | None = None, require: RequireRows = no_check
+    ) -> None:
+        """types -- columns of the rows, whose types must stay; None: any.
+
+        require -- raises StateError where the rows of a table are not those of its events.
+        """
+        self._require_rows = require
         self.options = options
         self._types = types
         self._conn: Connection | None = None
@@ -81,6 +95,8 @@ class Driver:
                 hint="use a separate consumer: .option('consumer', …)",
             )
         self._warn_of_target()
+        if options.mode is Mode.SNAPSHOT_THEN_CHANGES:
+            self._require_rows(conn, options.queue, options.table)
         if options.mode is Mode.SNAPSHOT_THEN_CHANGES:
             tick = self._newest()
         elif known is not None and known.last_tick is not None and self._continues:
@@ -274,6 +290,7 @@ class Driver:
 
     def _hold(self) -> Offset:
         """Takes the snapshot whose rows come first; returns the offset after its rows."""
+        self._require_rows(self.conn, self.options.queue, self.options.table)
         self._begin()
         self._let_go()
         held = self._held = SnapshotSession(self.options)
