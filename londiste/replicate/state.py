@@ -382,10 +382,14 @@ def forget_errors(sites: Connections, replications: Sequence[Replication]) -> No
     """
     for one in replications:
         for target in one.targets:
-            conn = sites.at(target.dsn)
-            for consumer in nodes.get_consumer_info(conn, one.queue):
-                stale = remedy(consumer.cur_error or "") is not None or (
-                    consumer.name == target.worker and not worker_runs(conn, one.queue)
-                )
-                if consumer.cur_error and stale:
-                    nodes.set_consumer_error(conn, one.queue, consumer.name, None)
+            forget_errors_of(sites.at(target.dsn), one.queue, target.worker)
+
+
+def forget_errors_of(conn: Connection, queue: str, worker: str) -> None:
+    """The same of one node.  worker -- its consumer."""
+    for consumer in nodes.get_consumer_info(conn, queue):
+        stale = remedy(consumer.cur_error or "") is not None or (
+            consumer.name == worker and not worker_runs(conn, queue)
+        )
+        if consumer.cur_error and stale:
+            nodes.set_consumer_error(conn, queue, consumer.name, None)

@@ -131,12 +131,13 @@ def _copied_with_worker(
     if not any(isinstance(states.get(name), sync.Missing) for name in wanted):
         return False
     # Not imported where the worker starts this process.
+    from londiste.cli.worker_once import run_once
     from londiste.replication.worker.worker import Worker
 
     try:
         with context.process(settings) as signals:
             argv = [*context.program(), "copy"]
-            Worker(lambda: context.settings(WorkerSettings), signals, copy_argv=argv).run_once()
+            run_once(Worker(lambda: context.settings(WorkerSettings), signals, copy_argv=argv))
     except NodeBusy:
         output.message("the worker that runs copies the tables")
         with (

@@ -7,6 +7,7 @@ from contextlib import closing
 import click
 
 from londiste.cli import options, output
+from londiste.cli.worker_once import run_once
 from londiste.daemon.pidfile import running
 from londiste.daemon.signals import Signals
 from londiste.errors import BadOption
@@ -88,6 +89,6 @@ def worker(
 
             endpoint.serve(of_worker(lambda: work.settings, tally))
         if once:
-            work.run_once()
+            run_once(work)
         else:
             work.run()

@@ -108,6 +108,11 @@ def begin(pair: Pair, asked: common.Asked, explain: bool, as_json: bool) -> None
             _set_up(sites, pair, asked, explain, as_json)
         else:
             _add_later(sites, pair, explain, as_json)
+        if not explain:
+            there = [s for s in (pair.old, pair.new) if setup.node(sites, s, pair.queue)]
+            for side in there:
+                # Who repeats the command may have removed their cause.
+                state.forget_errors_of(sites.at(side.dsn), pair.queue, side.worker)
 
 
 def _add_later(sites: Connections, pair: Pair, explain: bool, as_json: bool) -> None:
@@ -165,6 +170,7 @@ def stay(
     enough -- the phases that end it, besides the end of the move.  The last phase that was seen;
     of those that follow the copy, the first, so that a failed poll does not hide it.
     own -- phases after which the command itself takes the next step, or has taken it.
+    Raises StateError when no phase of ``enough`` is reached without an operator.
     """
     troubles = dict[str, int]()
     reached: Phase | None = None
@@ -186,6 +192,8 @@ def stay(
                 copied = seen.phase is not Phase.SWITCHED or seen.in_step >= seen.tables
                 if seen.phase in enough and copied:
                     return seen.phase
+                if enough and (held := state.stop_waiting(found, "the same command")):
+                    raise held
             signals.wait(PERIOD)
     output.message(f"{stopped(signals)}; changes are not replicated until the command runs again")
     return reached

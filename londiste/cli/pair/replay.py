@@ -10,6 +10,7 @@ import click
 
 from londiste.cli import options, output
 from londiste.cli.pair.common import Call, of_side, require_pair
+from londiste.cli.worker_once import run_once
 from londiste.daemon.loop import report
 from londiste.daemon.pidfile import running
 from londiste.daemon.signals import Signals
@@ -68,7 +69,7 @@ def replay(
         copying = [*context.program(), "copy"]
         work = Worker(read, signals, copy_argv=copying)
         if once:
-            work.run_once()
+            run_once(work)
             return
         with closing(Signals()) as stopping:
             root = threading.Thread(target=_provider, args=(context, stopping), name="provider")

@@ -8,11 +8,14 @@ from collections.abc import Sequence
 
 from londiste.daemon.child import Child
 from londiste.daemon.loop import pause
+from londiste.errors import StateError
 
 log = logging.getLogger(__name__)
 
 #: Seconds after which a process that dies has died of something new.
 HEALTHY_AFTER = 30.0
+#: Copy processes in a row that may die before ``--once`` gives up.
+_ONCE_FAILURES = 4
 
 
 class Copies:
@@ -53,6 +56,13 @@ class Copies:
                 self._failed(f"cannot start: {error.strerror or error}", now)
                 return
             log.info("copy process %d started", self._child.pid)
+
+    def require_alive(self) -> None:
+        """Raises StateError when it has failed too often to wait for it."""
+        if self.failures >= _ONCE_FAILURES:
+            raise StateError(
+                f"copy process failed {self.failures} times", hint="londiste -c FILE copy"
+            )
 
     def stop(self) -> None:
         """Stops the process; its work so far is kept."""

@@ -69,9 +69,6 @@ from londiste.settings.loading import OF_A_WORKER, taken_over
 
 log = logging.getLogger(__name__)
 
-#: Copy processes in a row that may die before ``--once`` gives up.
-ONCE_FAILURES = 4
-
 
 class Worker:
     """The worker of the node in ``settings.db``.
@@ -170,8 +167,11 @@ class Worker:
             finally:
                 self.close()
 
-    def run_once(self) -> None:
-        """Runs until no batch is available and no table is being copied; raises the first error."""
+    def run_once(self, require_going: Callable[[], None] = lambda: None) -> None:
+        """Runs until no batch is available and no table is being copied; raises the first error.
+
+        require_going -- called in waits; raises what only an operator can continue.
+        """
         self._parts.beat.enabled = False
         try:
             self._start()
@@ -190,11 +190,8 @@ class Worker:
                     continue
                 if not self._apply.busy_copying and not self._keys.busy and not self._steps.busy:
                     return
-                if self.copies.failures >= ONCE_FAILURES:
-                    raise StateError(
-                        f"copy process failed {self.copies.failures} times",
-                        hint="londiste -c FILE copy",
-                    )
+                self.copies.require_alive()
+                require_going()
                 self.signals.wait(self._loop.delay, self._sessions.files())
         finally:
             self.close()

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import closing
+
+import pytest
+
 from londiste.cascade.commands.endpoint import endpoint
 from londiste.cascade.model import NodeType
+from londiste.cli.worker_once import run_once
+from londiste.daemon.signals import Signals
+from londiste.errors import StateError
 from londiste.orchestration.connections import Connections
 from londiste.replicate.state import NodeState, look, stop_waiting
+from londiste.replication.worker.worker import Worker
+from londiste.settings import WorkerSettings, load
 from tests.fixtures.line import QUEUE, Line
 
 SCHEMA = "create table a (id int primary key)"
@@ -96,3 +106,20 @@ def test_a_pause_and_a_failed_script_wait_for_an_operator(line: Line) -> None:
     message, detail, hint = told()
     assert (message, detail) == (f"{continued} script 7.sql on leaf", "no x")
     assert "londiste execute retry 7.sql" in hint and hint.endswith("; then again")
+
+
+def test_a_worker_once_ends_when_an_operator_has_to_continue_its_copies(line: Line) -> None:
+    root = line.node("root", NodeType.ROOT, schema=SCHEMA)
+    leaf = line.node("leaf", NodeType.LEAF, root, schema=SCHEMA)
+    line.add(root, "a")
+    assert line.here(leaf, "copy", "pause").code == 0
+    line.add(leaf, "a", expect_sync=False)
+    line.tick()
+    # A copy process that does not end.
+    stays = (sys.executable, "-c", "import signal; signal.pause()")
+    with closing(Signals()) as signals, pytest.raises(StateError) as caught:
+        run_once(Worker(lambda: load(WorkerSettings, leaf.config), signals, copy_argv=stays))
+    error = caught.value
+    assert error.message == "an operator has to continue the copy of table public.a to leaf"
+    assert error.detail == "copies are paused"
+    assert error.hint == "londiste copy resume; then the same command"

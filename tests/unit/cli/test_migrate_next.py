@@ -9,8 +9,11 @@ import pytest
 
 from londiste.cli.hints import Given
 from londiste.cli.migrate import start
+from londiste.copy.status import TableStatus
 from londiste.daemon.signals import Signals
+from londiste.errors import StateError
 from londiste.migrate.phase import NEXT, Phase, Progress
+from londiste.replicate.state import NodeState
 
 
 @pytest.mark.parametrize("own", [(), (Phase.IN_STEP,)])
@@ -26,3 +29,15 @@ def test_a_step_that_the_command_takes_itself_is_not_named(
     printed = capsys.readouterr().err
     assert "in step: 2 of 2 tables in sync" in printed
     assert ("next: londiste migrate verify" in printed) is (not own)
+
+
+def test_the_wait_for_copies_that_only_an_operator_continues_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = Phase.COPYING
+    seen = Progress(now, "old", 2, 1, 0.0, (), (), (), NEXT[now])
+    late = NodeState("new", False, 2, 1, 0, 0, copies=(TableStatus("t", None),), copies_paused=True)
+    monkeypatch.setattr(start, "_look", lambda pair, troubles: (seen, [late]))
+    nothing, children = cast(Any, None), cast(Any, SimpleNamespace(look=lambda: None))
+    with pytest.raises(StateError, match="an operator has to continue the copy of table t to new"):
+        start.stay(nothing, Signals(), children, start.READY)
