@@ -34,7 +34,7 @@ _LOCATE_SECONDS = 30.0
 #: Triggers that change what replication writes.
 _FIRING = """
 select tgname from pg_catalog.pg_trigger
-where tgrelid = %s::regclass and not tgisinternal and tgenabled in ('A', 'R')
+where tgrelid = %s::regclass and tgconstrindid = 0 and tgenabled in ('A', 'R')
     and tgfoid::regproc::text !~ '^(pgq|londiste)'
 """
 

@@ -27,7 +27,7 @@ from londiste.table_info as t
                 (select londiste.find_table_oid(r.new_name)
                  from londiste.renamed_tables(t.queue_name) as r
                  where r.table_name = t.table_name))
-            and not g.tgisinternal
+            and g.tgconstrindid = 0
             -- Another queue may capture the table, too.
             and substring(g.tgargs from 1 for length(w.first)) = w.first
             and (o.nspname in ('londiste', 'londiste_capture') and starts_with(p.proname, '_capture_')

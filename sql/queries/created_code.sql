@@ -100,7 +100,7 @@ union
 select 'trigger ' || g.tgname, g.tgfoid::pg_catalog.regprocedure::text
 from pg_catalog.pg_trigger as g
 where g.tgrelid in (select t.oid from tables as t)
-    and not g.tgisinternal and g.tgenabled in ('A', 'R')
+    and g.tgconstrindid = 0 and g.tgenabled in ('A', 'R')
     -- Captures belong to a node; they are never created with a table.
     and g.tgfoid not in (
         select f.oid

@@ -9,5 +9,5 @@ where t.queue_name = %(queue)s
     and t.local
     and g.tgdeferrable
     and g.tgenabled in ('A', 'R')
-    and not g.tgisinternal
+    and g.tgconstrindid = 0
 order by 1, 2, 3

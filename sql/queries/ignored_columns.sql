@@ -6,7 +6,7 @@ with ignored (names) as (
     from pg_catalog.pg_trigger as g
         cross join lateral (select pg_catalog.encode(g.tgargs, 'escape') as args) as a
     where g.tgrelid = londiste.find_table_oid(%(table)s)
-        and not g.tgisinternal
+        and g.tgconstrindid = 0
         and pg_catalog.starts_with(a.args, %(queue)s)
         and a.args ~ '\\000ignore='
     limit 1

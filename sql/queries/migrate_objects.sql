@@ -97,7 +97,7 @@ select 5, 'trigger of a view', s.name, t.tgname::text,
 from pg_catalog.pg_trigger t
 join pg_catalog.pg_class c on c.oid = t.tgrelid and c.relkind = 'v'
 join spaces s on s.oid = c.relnamespace
-where not t.tgisinternal
+where t.tgconstrindid = 0
 union all
 -- Rules of tables are made with them.
 select 5, 'rule of a view', s.name, r.rulename::text,

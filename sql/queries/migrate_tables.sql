@@ -34,7 +34,7 @@ select
         select t.tgname::text from pg_catalog.pg_trigger t
         join pg_catalog.pg_proc p on p.oid = t.tgfoid
         join pg_catalog.pg_namespace f on f.oid = p.pronamespace
-        where t.tgrelid = c.oid and not t.tgisinternal and t.tgenabled in ('A', 'R')
+        where t.tgrelid = c.oid and t.tgconstrindid = 0 and t.tgenabled in ('A', 'R')
             and f.nspname not in ('pgq', 'londiste', 'londiste_capture')
         order by 1) as always,
     c.relrowsecurity and c.relforcerowsecurity as forced,

@@ -9,7 +9,7 @@ from pg_catalog.pg_trigger as t
     join pg_catalog.pg_class as c on c.oid = t.tgrelid
     join pg_catalog.pg_namespace as n on n.oid = c.relnamespace
     cross join pg_catalog.convert_to(%(queue)s, pg_catalog.getdatabaseencoding()) as q (name)
-where not t.tgisinternal
+where t.tgconstrindid = 0
     and t.tgparentid = 0
     -- INSERT, DELETE or UPDATE
     and t.tgtype & 28 <> 0

@@ -3,7 +3,7 @@ select distinct t.tgrelid::regclass::text
 from pg_trigger t
 join pg_proc p on p.oid = t.tgfoid
 join pg_namespace n on n.oid = p.pronamespace
-where not t.tgisinternal
+where t.tgconstrindid = 0
     and t.tgparentid = 0
     and t.tgenabled <> 'D'
     and n.nspname in ('pgq', 'londiste', 'londiste_capture')

@@ -15,5 +15,5 @@ where p.pronamespace = pg_catalog.to_regnamespace('pgq')
     and p.proname in ('sqltriga', 'logutriga', 'jsontriga')
     and (t.tgtype & 1) <> 0
     and t.tgparentid = 0
-    and not t.tgisinternal
+    and t.tgconstrindid = 0
 order by 1, 2

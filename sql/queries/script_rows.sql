@@ -26,7 +26,7 @@ with recursive place as (
         from pg_catalog.pg_trigger t
             join pg_catalog.pg_proc p on p.oid = t.tgfoid
             join pg_catalog.pg_namespace o on o.oid = p.pronamespace
-        where not t.tgisinternal
+        where t.tgconstrindid = 0
             and t.tgparentid = 0
             and t.tgenabled = any (%(enabled)s::"char"[])
             and (o.nspname in ('londiste', 'londiste_capture') and starts_with(p.proname, '_capture_')

@@ -8,7 +8,7 @@ join pg_catalog.pg_class c on c.oid = to_regclass(
     || quote_ident(substr(coalesce(i.dest_table, i.table_name),
         strpos(coalesce(i.dest_table, i.table_name), '.') + 1)))
 join pg_catalog.pg_namespace n on n.oid = c.relnamespace
-join pg_catalog.pg_trigger t on t.tgrelid = c.oid and not t.tgisinternal and t.tgenabled = 'O'
+join pg_catalog.pg_trigger t on t.tgrelid = c.oid and t.tgconstrindid = 0 and t.tgenabled = 'O'
     and (t.tgname = londiste.trigger_name(i.queue_name)
         or starts_with(t.tgname, londiste.trigger_name(i.queue_name) || '_'))
 where i.queue_name = %(queue)s and i.local

@@ -27,7 +27,7 @@ with objects as (
     select 'pg_catalog.pg_trigger'::pg_catalog.regclass, t.oid, t.tgrelid, 'triggers',
         t.tgname::text
     from pg_catalog.pg_trigger t
-    where t.tgrelid = any(%(oids)s::oid[]) and not t.tgisinternal
+    where t.tgrelid = any(%(oids)s::oid[]) and t.tgconstrindid = 0
     union all
     select 'pg_catalog.pg_rewrite'::pg_catalog.regclass, r.oid, r.ev_class, 'rules',
         r.rulename::text

@@ -19,6 +19,6 @@ join pg_catalog.pg_proc f on f.oid = t.tgfoid
 join pg_catalog.pg_namespace n on n.oid = f.pronamespace
 left join pg_catalog.pg_trigger p on p.oid = t.tgparentid
 where t.tgrelid = any(%(oids)s::oid[])
-    and not t.tgisinternal
+    and t.tgconstrindid = 0
     and n.nspname not in ('pgq', 'londiste', 'londiste_capture')
 order by t.tgrelid, t.tgname

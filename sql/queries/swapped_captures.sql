@@ -21,7 +21,7 @@ where t.queue_name = %(queue)s
     and t.local
     and o.nspname in ('londiste', 'londiste_capture')
     and starts_with(p.proname, '_capture_')
-    and not g.tgisinternal
+    and g.tgconstrindid = 0
     and g.tgparentid = 0
     and substring(g.tgargs from 1 for length(w.first)) = w.first
     and a.name <> t.table_name

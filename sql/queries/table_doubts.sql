@@ -50,7 +50,7 @@ select 'always', n.nspname || '.' || c.relname, g.tgname::text
 from kept k
 join pg_catalog.pg_trigger g
     on (g.tgrelid = k.oid or g.tgrelid in (select r.relid from pg_catalog.pg_partition_tree(k.oid) r))
-    and g.tgenabled = 'A' and not g.tgisinternal and g.tgparentid = 0
+    and g.tgenabled = 'A' and g.tgconstrindid = 0 and g.tgparentid = 0
 join pg_catalog.pg_class c on c.oid = g.tgrelid
 join pg_catalog.pg_namespace n on n.oid = c.relnamespace
 join pg_catalog.pg_proc p on p.oid = g.tgfoid
@@ -62,7 +62,7 @@ select 'partition-names', k.name, p.proname::text
 from kept k
 join pg_catalog.pg_class c on c.oid = k.oid and c.relkind = 'p'
 join pg_catalog.pg_trigger g
-    on g.tgrelid = k.oid and not g.tgisinternal and g.tgtype::int4 & 1 = 1
+    on g.tgrelid = k.oid and g.tgconstrindid = 0 and g.tgtype::int4 & 1 = 1
     and position('\x00'::bytea || 'ev_extra1='::bytea in g.tgargs) = 0
     and position('\x00'::bytea || 'deny'::bytea || '\x00'::bytea in g.tgargs) = 0
     and position('\x00'::bytea in g.tgargs) > 0

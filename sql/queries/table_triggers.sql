@@ -13,5 +13,5 @@ from pg_catalog.pg_trigger t
 join pg_catalog.pg_proc p on p.oid = t.tgfoid
 join pg_catalog.pg_namespace n on n.oid = p.pronamespace
 where t.tgrelid = %(oid)s::oid
-    and not t.tgisinternal
+    and t.tgconstrindid = 0
 order by t.tgname

@@ -2,5 +2,5 @@
 select t.tgname::text, pg_catalog.pg_get_triggerdef(t.oid)
 from pg_catalog.pg_trigger t
 where t.tgrelid = pg_catalog.to_regclass(%(relation)s)
-    and not t.tgisinternal
+    and t.tgconstrindid = 0
 order by t.tgname;

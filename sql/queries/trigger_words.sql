@@ -7,7 +7,7 @@ from pg_catalog.pg_trigger as g
     cross join (
         select convert_to(%(queue)s, getdatabaseencoding()) || '\x00'::bytea) as w (first)
 where g.tgrelid = londiste.find_table_oid(%(table)s)
-    and not g.tgisinternal
+    and g.tgconstrindid = 0
     -- Another queue may capture the table, too.
     and substring(g.tgargs from 1 for length(w.first)) = w.first
     and (o.nspname in ('londiste', 'londiste_capture') and starts_with(p.proname, '_capture_')

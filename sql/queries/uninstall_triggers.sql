@@ -7,6 +7,6 @@ join pg_catalog.pg_proc as p on p.oid = t.tgfoid
 join pg_catalog.pg_namespace as f on f.oid = p.pronamespace
 where f.nspname = any(%(schemas)s)
     and n.nspname <> all(%(schemas)s)
-    and not t.tgisinternal
+    and t.tgconstrindid = 0
     and t.tgparentid = 0
 order by c.oid::regclass::text, t.tgname;

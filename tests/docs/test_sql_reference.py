@@ -42,6 +42,16 @@ def test_sql_is_ascii() -> None:
         assert path.read_bytes().isascii(), path
 
 
+def test_triggers_of_users_are_those_without_an_index() -> None:
+    """Release 14 of PostgreSQL calls a trigger internal if a partition inherits it: it is code."""
+    files = [*generate.SQL.rglob("*.sql"), *(ROOT / "londiste").rglob("*.py")]
+    for path in sorted(files):
+        if "upgrades" not in path.parts:
+            assert not re.search(r"(?i)not\s+(\w+\.)?tgisinternal", path.read_text("utf-8")), (
+                f"{path}: tgconstrindid = 0 is true for all triggers of users, on every release"
+            )
+
+
 _QUOTED = re.compile(
     r"""--[^\n]*|/\*.*?\*/|(?P<tag>\$\w+\$).*?(?P=tag)|"[^"]*"
     |[eE]'(?:[^'\\]|\\.|'')*'(?:\s*\n\s*'(?:[^'\\]|\\.|'')*')*

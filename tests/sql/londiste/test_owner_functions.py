@@ -206,3 +206,47 @@ def test_the_lock_of_the_first_write_needs_a_right(scene: Database) -> None:
             low.execute(f"set role {OWNER}")
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 low.execute(statement.encode())
+
+
+_INHERITED = """
+    create function shop.later() returns trigger language plpgsql as $f$
+    begin
+        begin
+            insert into vault.proof values (current_user);
+        exception when insufficient_privilege then
+            null;
+        end;
+        return new;
+    end $f$;
+    create table shop.p (id int8, v text) partition by list (id);
+    create {kind} trigger c {when} on shop.p {later} for each row execute function shop.later();
+    alter table shop.p enable always trigger c;
+    create table shop.p1 partition of shop.p for values in (1);
+"""
+
+
+def test_a_deferrable_trigger_that_a_partition_inherits_is_refused(scene: Database) -> None:
+    """In release 14 of PostgreSQL such a trigger is called internal, like those of keys."""
+    as_owner(
+        scene,
+        _INHERITED.format(kind="constraint", when="after insert", later="deferrable")
+        + "create function shop.fires() returns trigger language plpgsql as"
+        " 'begin set constraints all deferred; insert into shop.p1 values (1); return null; end';"
+        " create trigger x after insert on shop.t for each row execute function shop.fires();"
+        " alter table shop.t enable always trigger x",
+    )
+    with scene.connect(replica=True) as conn:
+        with pytest.raises(psycopg.Error, match=r"trigger c of table shop\.p1 is deferrable"):
+            with conn.transaction():
+                conn.execute(
+                    "select londiste._run_as_owner('shop.t'::regclass,"
+                    " 'insert into shop.t values (1)', null)"
+                )
+    assert proof(scene) == []
+
+
+def test_a_trigger_that_a_partition_inherits_is_code(scene: Database) -> None:
+    as_owner(scene, _INHERITED.format(kind="", when="before insert", later=""))
+    with scene.connect(replica=True) as conn, conn.transaction():
+        ask = "select londiste.copies_directly('shop.p1'::regclass)"
+        assert conn.execute(ask).fetchone() == (False,)

@@ -71,7 +71,7 @@ begin
                 else t.tgenabled <> 'D'
                 end
             -- Triggers of the server belong to an index.  Those of foreign keys run no code as the
-            -- caller.  (tgisinternal also has those of users that partitions of release 14 inherit.)
+            -- caller.  (In release 14 those that partitions inherit are internal, too.)
             and (t.tgconstrindid = 0
                 or t.tgfoid = 'pg_catalog.unique_key_recheck'::pg_catalog.regproc
                 and exists (

@@ -16,7 +16,7 @@ as $$
 select c.relkind <> 'r' or c.relhasrules or c.relrowsecurity
     or exists (
         select from pg_trigger t
-        where t.tgrelid = i_table and not t.tgisinternal and t.tgenabled <> 'D'
+        where t.tgrelid = i_table and t.tgconstrindid = 0 and t.tgenabled <> 'D'
             and (t.tgenabled <> 'O'
                 or current_setting('session_replication_role') <> 'replica'))
     or exists (

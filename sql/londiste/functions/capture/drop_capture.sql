@@ -28,7 +28,7 @@ begin
     -- Maintenance may be recreating the function.
     perform londiste._lock_capture(v_relid);
     -- A table that has never been captured: nothing of all that follows.
-    if not exists (select from pg_trigger as t where t.tgrelid = v_relid and not t.tgisinternal)
+    if not exists (select from pg_trigger as t where t.tgrelid = v_relid and t.tgconstrindid = 0)
         and not exists (select from pg_inherits as i where i.inhparent = v_relid)
         and not exists (
             select from pg_proc as p
@@ -40,7 +40,7 @@ begin
     for v_trigger in
         select t.tgname, t.tgrelid::regclass as relation, t.tgfoid as function_id
         from pg_trigger as t
-        where not t.tgisinternal
+        where t.tgconstrindid = 0
             and t.tgparentid = 0
             -- Each part by an index: pg_trigger has a row per table and trigger, and none on functions.
             and t.oid = any (array(

@@ -18,7 +18,7 @@ begin
             join pg_proc p on p.oid = t.tgfoid
             join pg_namespace n on n.oid = p.pronamespace
         where t.tgrelid = londiste.find_table_oid(i_dest_table)
-            and not t.tgisinternal
+            and t.tgconstrindid = 0
             and n.nspname = 'pgq'
             and t.tgname in (
                 londiste.trigger_name(i_queue_name),

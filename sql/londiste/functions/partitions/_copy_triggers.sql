@@ -40,7 +40,7 @@ begin
             join pg_proc p on p.oid = t.tgfoid
             cross join lateral (select londiste._trigger_args(t.tgargs)) a (args)
         where t.tgrelid = i_from
-            and not t.tgisinternal
+            and t.tgconstrindid = 0
             and not (p.pronamespace = any ('{londiste,londiste_capture}'::regnamespace[]) and starts_with(p.proname, '_capture_'))
         order by t.tgname
     loop

@@ -37,7 +37,7 @@ begin
         join pg_proc f on f.oid = t.tgfoid
         cross join lateral londiste._trigger_args(t.tgargs) as a (args)
     where t.tgrelid = londiste.find_table_oid(v_dest)
-        and not t.tgisinternal
+        and t.tgconstrindid = 0
         and t.tgname in (londiste.trigger_name(i_queue_name), left('zzz_' || londiste.trigger_name(i_queue_name), 63))
         and a.args[1] = i_queue_name
         and 'deny' <> all (a.args);

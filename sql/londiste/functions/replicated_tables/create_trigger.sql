@@ -90,7 +90,7 @@ begin
     select array_agg(t.tgname::text order by t.tgname) into v_others
     from pg_trigger t
     where t.tgrelid = v_oid
-        and not t.tgisinternal
+        and t.tgconstrindid = 0
         and londiste.is_replica_func(t.tgfoid)
         and t.tgname not in (trigger_name, 'zzz_' || trigger_name)
         and position(E'\\x00'::bytea || 'SKIP'::bytea || E'\\x00'::bytea in t.tgargs) > 0;

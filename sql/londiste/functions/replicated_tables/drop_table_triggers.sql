@@ -28,7 +28,7 @@ begin
             join pg_proc p on p.oid = t.tgfoid
             join pg_namespace n on n.oid = p.pronamespace
         where t.tgrelid = londiste.find_table_oid(v_dest)
-            and not t.tgisinternal
+            and t.tgconstrindid = 0
             and n.nspname = 'pgq'
             and p.proname in ('sqltriga', 'logutriga', 'jsontriga')
             and londiste._trigger_first_arg(t.tgargs) = i_queue_name

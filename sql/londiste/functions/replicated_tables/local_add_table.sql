@@ -251,7 +251,7 @@ begin
     select min(t.tgname::text collate "C") into v_first
     from pg_trigger t
     where t.tgrelid = londiste.find_table_oid(v_dest)
-        and not t.tgisinternal
+        and t.tgconstrindid = 0
         and t.tgtype & 1 = 1
         and t.tgname < v_trigger.trigger_name::name
         and not londiste.is_replica_func(t.tgfoid);

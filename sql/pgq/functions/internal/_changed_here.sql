@@ -26,7 +26,7 @@ begin
             join pg_class as c on c.oid = t.tgrelid
             join pg_namespace as n on n.oid = c.relnamespace
             cross join lateral string_to_array(encode(t.tgargs, 'escape'), E'\\000') as a (args)
-        where not t.tgisinternal
+        where t.tgconstrindid = 0
             and t.tgenabled <> 'D'
             and not f.prosecdef
             and a.args[1] = i_queue_name

@@ -18,7 +18,7 @@ where t.tgrelid = any (i_relids)
     and p.pronamespace = any ('{londiste,londiste_capture}'::regnamespace[])
     and starts_with(p.proname, '_capture_')
     and p.prorettype = 'trigger'::regtype
-    and not t.tgisinternal
+    and t.tgconstrindid = 0
     and t.tgparentid = 0
     and t.tgname in (
         londiste.trigger_name((londiste._trigger_args(t.tgargs))[1]),

@@ -27,7 +27,7 @@ begin
     select p.prosrc, londiste._trigger_args(t.tgargs)
         into v_source, v_args
     from pg_proc as p
-        join pg_trigger as t on t.tgrelid = i_relid and t.tgfoid = p.oid and not t.tgisinternal
+        join pg_trigger as t on t.tgrelid = i_relid and t.tgfoid = p.oid and t.tgconstrindid = 0
     where p.oid = i_function
         and p.proowner = quote_ident(current_user)::regrole
         and p.pronamespace = 'londiste_capture'::regnamespace

@@ -22,7 +22,7 @@ from (
             on p.pronamespace = any ('{londiste,londiste_capture}'::regnamespace[])
                 and p.proname = londiste._capture_name(
                     t.queue_name, coalesce(t.dest_table, t.table_name))
-        join pg_trigger g on g.tgfoid = p.oid and not g.tgisinternal and g.tgparentid = 0
+        join pg_trigger g on g.tgfoid = p.oid and g.tgconstrindid = 0 and g.tgparentid = 0
     where t.queue_name = i_queue_name
         and t.local
         and londiste.find_table_oid(coalesce(t.dest_table, t.table_name)) is null
