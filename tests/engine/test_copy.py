@@ -199,7 +199,7 @@ def test_a_failing_target_is_reported_and_nothing_of_its_chunk_stays(
     with pytest.raises(LondisteError, match="duplicate key value") as caught:
         list(carrier.copy(pair.spec(TABLE), 2))
     assert pair.target.name in caught.value.message
-    assert "same" in caught.value.detail
+    assert "Key (v)=(…) already exists" in caught.value.detail
     assert in_target(pair) == 0
 
 

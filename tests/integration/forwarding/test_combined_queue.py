@@ -193,7 +193,7 @@ def test_one_key_in_two_sources_stops_with_the_choices(combined: Combined) -> No
         with pytest.raises(EventError) as caught:
             two.run_once()
         error = caught.value
-        assert "public.t" in error.message and "(both, 1)" in error.detail
+        assert "public.t" in error.message and "key (part, id)" in error.detail
         assert "also filled from queue one" in error.detail
         assert f"londiste events skip {error.event_id}" in error.hint
         assert "--no-merge" in error.hint and "resync" not in error.hint
