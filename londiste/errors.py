@@ -24,12 +24,11 @@ from londiste.error_origin import (
     forced_hint,
     in_owner_code,
     raised_by_code,
-    restricted_hint,
     rights_hint,
-    server_hint,
     unqualified_hint,
 )
-from londiste.wording import connection_hint, detail_without_values, first_line, refused_login
+from londiste.error_values import Values, shown
+from londiste.wording import connection_hint, refused_login
 
 if TYPE_CHECKING:
     import psycopg
@@ -336,27 +335,27 @@ def from_driver(error: BaseException) -> TypeGuard[psycopg.Error]:
     return driver is not None and isinstance(error, driver.Error)
 
 
-def from_database(error: psycopg.Error | LondisteError, *, where: str = "") -> LondisteError:
+def from_database(
+    error: psycopg.Error | LondisteError, *, where: str = "", values: Values = Values.NONE
+) -> LondisteError:
     """The LondisteError for an error of the driver; one that is a LondisteError stays as it is.
 
     ``where`` names the node or database in the message; it must not contain a password.
+    ``values`` -- where the statement has values of rows, which the result does not show.
     The caller raises the result ``from`` the error.
     """
     if isinstance(error, LondisteError):
         return error
-    ours = _translate(error, f"{where}: " if where else "", where)
+    ours = _translate(error, f"{where}: " if where else "", where, values)
     ours.sqlstate = error.sqlstate or ""
     return ours
 
 
-def _translate(error: psycopg.Error, place: str, where: str) -> LondisteError:
+def _translate(error: psycopg.Error, place: str, where: str, values: Values) -> LondisteError:
     import psycopg
 
     state = error.sqlstate or ""
-    diag = error.diag
-    message = (diag.message_primary or first_line(str(error))).strip() or type(error).__name__
-    detail = detail_without_values(diag.message_detail or "", state)
-    hint = server_hint(error) or restricted_hint(error)
+    message, detail, hint = shown(error, values)
     if in_owner_code(error):
         detail = detail or f"SQLSTATE {state}"
         if state == "42501":
@@ -401,7 +400,9 @@ def _translate(error: psycopg.Error, place: str, where: str) -> LondisteError:
     ):
         user = getattr(error.pgconn, "user", b"").decode(errors="replace")
         return _from_connection(place, message, detail, hint, user)
-    if state in {"42883", "3F000", "42P01"} and re.search(r"\b(pgq|pgq_node|londiste)\.?", message):
+    if state in {"42883", "3F000", "42P01"} and re.search(
+        r"\b(pgq|pgq_node|londiste)\.?", error.diag.message_primary or ""
+    ):
         return InstallError(
             place + message,
             detail=detail,

@@ -73,9 +73,13 @@ def did_you_mean(word: str, known: Iterable[str], otherwise: str = "") -> str:
     return f"did you mean {close[0]}?" if close else otherwise
 
 
+#: A text in quotes, as the server writes them in its languages.  An apostrophe alone is none.
+QUOTED = re.compile('(?s)["\'“”„«»‹›‚‘’「」『』].*["\'“”„«»‹›‚‘’「」『』]|["“„«»「『].*')
+
+
 def without_value(text: str, sqlstate: str) -> str:
     """A message of the server without the value that it quotes; quotes in it are as they are."""
-    return re.sub(r'(?s)".*"', "***", text) if sqlstate.startswith("22") else text
+    return QUOTED.sub("***", text) if sqlstate.startswith("22") else text
 
 
 def detail_without_values(text: str, sqlstate: str) -> str:

@@ -46,6 +46,7 @@ from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.queries import translated, translation
 from londiste.db.relation import Relation, has_changed, hold
+from londiste.error_values import Values
 from londiste.errors import LondisteError, TransientError, from_database
 from londiste.wording import bounded
 
@@ -252,7 +253,7 @@ class Applier:
             if start is None or start.pgresult is None:
                 # No savepoint to go back to: the transaction has not begun.
                 raise translation(error, self._conn) from error
-            known = from_database(error, where=self._node)
+            known = from_database(error, where=self._node, values=Values.APART)
             # The error may come while hold() is still sending.
             held_all = not plans or (held is not None and held.pgresult is not None)
             if not held_all:

@@ -25,9 +25,9 @@ from londiste.error_origin import (
     in_owner_code,
     raised_by_code,
     rights_hint,
-    server_hint,
     unqualified_hint,
 )
+from londiste.error_values import Values, shown
 from londiste.errors import (
     LD_CLASSES,
     OWNER_GRANTS,
@@ -237,7 +237,7 @@ def of_write(error: psycopg.Error, node: str, table: TableName | None = None) ->
 
     table -- None: one of several.
     """
-    known = from_database(error, where=node)
+    known = from_database(error, where=node, values=Values.APART)
     if known.retry and raised_by_code(error):
         state = error.sqlstate or ""
         known = LondisteError(known.message, detail=known.detail or f"SQLSTATE {state}")
@@ -259,7 +259,7 @@ def _hint_of(error: psycopg.Error, dest: TableName, table: TableName) -> str:
         if state == "42501":
             return forced_hint(error, dest.quoted) or OWNER_GRANTS
     elif state in LD_CLASSES:
-        return server_hint(error) or hint_for(state, dest, table)
+        return shown(error, Values.APART).hint or hint_for(state, dest, table)
     if state == "42501" and (hint := rights_hint(error)):
         return hint
     if hint := unqualified_hint(error):

@@ -5,19 +5,19 @@ from __future__ import annotations
 import psycopg
 
 from londiste.daemon import logcontext
+from londiste.error_values import Values, shown
 from londiste.errors import LondisteError
 from londiste.wording import bounded, detail_without_values, without_value
 
 
-def format_error(error: psycopg.Error) -> str:
-    """The server's message without the values in it."""
-    text = error.diag.message_primary or str(error).strip() or type(error).__name__
-    return bounded(without_value(text, error.sqlstate or ""))
+def format_error(error: psycopg.Error, values: Values = Values.APART) -> str:
+    """The server's message without values of rows."""
+    return bounded(shown(error, values).message)
 
 
 def format_detail(error: psycopg.Error) -> str:
-    """The server's detail without the values in it; '' if it has none."""
-    return detail_without_values(error.diag.message_detail or "", error.sqlstate or "")
+    """The server's detail without values of rows; '' if it has none."""
+    return shown(error).detail
 
 
 def stored_error(error: LondisteError) -> str:

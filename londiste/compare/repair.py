@@ -44,6 +44,7 @@ from londiste.db.ddl import typed
 from londiste.db.names import argument
 from londiste.db.queries import translated, tuples
 from londiste.engine.tasks import key_hash
+from londiste.error_values import Values
 from londiste.errors import StateError, TransientError, from_database
 from londiste.replication.forwarding.combined_queue import others_filling
 from londiste.settings import WorkerSettings
@@ -264,7 +265,7 @@ def _at_tick(
             if moved(root, node, table):
                 return None
         fresh, stale = _sorted_out(plan, now)
-        with translated(describe_dsn(dsn)):
+        with translated(describe_dsn(dsn), Values.INSIDE):
             keep_role(node)
             node.execute("set constraints all deferred")
             for change in in_order(fresh):
@@ -322,7 +323,7 @@ def _one(node: Connection, change: RepairChange, table: Pairing) -> None:
                 hint="give the column the type that it has on the root: londiste columns"
                 f" {argument(table.name)}",
             ) from error
-        ours = from_database(error, where=describe_dsn(node.info.dsn))
+        ours = from_database(error, where=describe_dsn(node.info.dsn), values=Values.INSIDE)
         ours.say_more(f"nothing was written; {change.verb} of {_row(change, table)}")
         if error.sqlstate in _TAKEN and change.verb == "update" and table.only_here:
             # The row cannot be deleted and inserted, because its other values would be lost.

@@ -38,11 +38,12 @@ from londiste.replication.apply import errors
 from londiste.replication.ddl import sqlapi as scripts
 from londiste.replication.ddl.sqlapi import Script
 from londiste.replication.model import ReplicatedTable
+from londiste.wording import QUOTED
 
 #: Events of a consumer that are listed, and decisions and scripts of a node.
 MOST_EVENTS, MOST_CHANGES = 20, 200
 #: A value may contain quotes: everything from the first to the last one goes.
-_QUOTED = re.compile(r'(?s)".*"|\'.*\'|(?:=|contains)\s*\(.*\)')
+_QUOTED = re.compile(rf"{QUOTED.pattern}|(?P<row>=|contains)\s*\(.*\)")
 
 
 class Fact(StrEnum):
@@ -284,6 +285,6 @@ def masked_text(text: str) -> str:
 
     def instead(found: re.Match[str]) -> str:
         start = found[0].partition("(")[0]
-        return "…" if found[0][0] in "\"'" else f"{start}(…)"
+        return f"{start}(…)" if found["row"] else "…"
 
     return _QUOTED.sub(instead, text)

@@ -26,6 +26,7 @@ from londiste.consumer.progress import EventMarks
 from londiste.daemon import crash
 from londiste.db.connection import Connection
 from londiste.db.queries import tuples
+from londiste.error_values import Values, shown
 from londiste.errors import (
     EventError,
     LondisteError,
@@ -35,7 +36,7 @@ from londiste.errors import (
     from_database,
 )
 from londiste.pgq.types import Batch, Event
-from londiste.wording import bounded, without_value
+from londiste.wording import bounded
 
 log = logging.getLogger(__name__)
 
@@ -337,7 +338,7 @@ def format_error(error: BaseException) -> str:
     try:
         text = str(error)
         if isinstance(error, psycopg.Error):
-            text = without_value(error.diag.message_primary or text, error.sqlstate or "")
+            text = shown(error, Values.APART).message
         text = bounded(" ".join(text.split()))
     except Exception:
         # Its ``__str__`` fails, too.

@@ -20,6 +20,7 @@ from londiste.db.server_text import AdvisoryKey, awaited, holder_of
 from londiste.db.session_role import no_role
 from londiste.dsn import place_of
 from londiste.error_origin import REPLICA_ROLE
+from londiste.error_values import Values
 from londiste.errors import (
     AccessDenied,
     BadOption,
@@ -75,21 +76,24 @@ def run_one(conn: Connection, statement: str) -> None:
 
 
 @contextlib.contextmanager
-def translated(at: Connection | str) -> Iterator[None]:
+def translated(at: Connection | str, values: Values = Values.NONE) -> Iterator[None]:
     """Raises errors of the driver as LondisteErrors that name the node or database.
 
     at -- the session, or a text without a password, as ``describe_dsn`` gives it.
+    values -- where the statements have values of rows.
     """
     try:
         yield
     except psycopg.Error as error:
-        raise translation(error, at) from error
+        raise translation(error, at, values) from error
 
 
-def translation(error: psycopg.Error, at: Connection | str) -> LondisteError:
-    """The error of the driver as a LondisteError; ``at`` as of ``translated``."""
+def translation(
+    error: psycopg.Error, at: Connection | str, values: Values = Values.NONE
+) -> LondisteError:
+    """The error of the driver as a LondisteError; arguments as of ``translated``."""
     where = at if isinstance(at, str) else whereabouts(at)
-    ours = from_database(error, where=where)
+    ours = from_database(error, where=where, values=values)
     if not isinstance(at, str):
         _name(ours, at)
         if isinstance(ours, LockTimeout):

@@ -27,6 +27,7 @@ from londiste.db import call
 from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName
 from londiste.db.queries import has_function
+from londiste.error_values import Values
 from londiste.errors import BadOption, EventError, LondisteError, from_database
 from londiste.handlers.base import Handler, TableRules, option
 from londiste.handlers.event_actions import At, EventWork, partial
@@ -62,7 +63,9 @@ class CallFunction(EventWork):
                     answers = [call.later(at.conn, self.function, *one[1]) for one in some]
                 del answers
             except (psycopg.Error, LondisteError) as error:
-                known = from_database(error, where=describe_dsn(at.conn.info.dsn))
+                known = from_database(
+                    error, where=describe_dsn(at.conn.info.dsn), values=Values.APART
+                )
                 if known.retry:
                     raise known from error
                 self._one_by_one(at, some)
@@ -75,11 +78,17 @@ class CallFunction(EventWork):
             except LondisteError as error:
                 if error.retry:
                     raise
+                cause, where = error.__cause__, describe_dsn(at.conn.info.dsn)
+                known = from_database(
+                    cause if isinstance(cause, psycopg.Error) else error,
+                    where=where,
+                    values=Values.APART,
+                )
                 raise EventError(
                     f"event {event.id}: table {event.extra1}: function {self.function} failed:"
-                    f" {error.message}",
-                    detail=error.detail,
-                    hint=error.hint
+                    f" {known.message}",
+                    detail=known.detail,
+                    hint=known.hint
                     or "correct the function on this node; the worker then retries the event",
                     event_id=event.id,
                 ) from error

@@ -19,6 +19,7 @@ from londiste.db.names import TableName, argument
 from londiste.db.queries import savepoint, tuples
 from londiste.db.session_role import use_script_role
 from londiste.error_origin import server_hint
+from londiste.error_values import Values
 from londiste.errors import (
     BadOption,
     ScriptFailed,
@@ -222,8 +223,9 @@ def _failing(
             what = f"statement {statement.number} (line {statement.line})"
             shown, number = statement.shown, statement.number
         state_text = f" (SQLSTATE {error.sqlstate})" if error.sqlstate else ""
+        said = format_error(error, Values.NONE)
         raise ScriptFailed(
-            f"script {name}: {what} failed on node {node}: {format_error(error)}{state_text}",
+            f"script {name}: {what} failed on node {node}: {said}{state_text}",
             detail="; ".join(filter(None, [shown, format_detail(error)])),
             hint="; ".join(filter(None, [server_hint(error), choices(name)])),
             event_id=event_id,

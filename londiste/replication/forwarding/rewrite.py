@@ -30,6 +30,7 @@ from londiste.db.connection import Connection, describe_dsn
 from londiste.db.copy import escaped, unescaped
 from londiste.db.names import TableName, argument
 from londiste.db.relation import Relation
+from londiste.error_values import Values
 from londiste.errors import BadOption, EventError, PartialEvent, from_database
 from londiste.handlers.base import TableRules
 from londiste.pgq.blocks import EventBlock
@@ -215,7 +216,9 @@ class EventRewriter:
             try:
                 answers = owner.ask(self._conn, shape, text, parameter)
             except psycopg.Error as error:
-                known = from_database(error, where=describe_dsn(self._conn.info.dsn))
+                known = from_database(
+                    error, where=describe_dsn(self._conn.info.dsn), values=Values.APART
+                )
                 if known.retry:
                     raise known from error
                 raise EventError(

@@ -40,6 +40,7 @@ from londiste.db.advisory_lock import acquire_singleton_lock
 from londiste.db.connection import Connection, describe_dsn, session
 from londiste.db.names import TableName
 from londiste.db.session_role import use_replica_role
+from londiste.error_values import Values
 from londiste.errors import (
     BadOption,
     EventError,
@@ -398,7 +399,9 @@ class _Here:
                 skips.explain(error, next(rows, None), self._rules.skips)
             raise
         except psycopg.Error as error:
-            raise from_database(error, where=describe_dsn(self._conn.info.dsn)) from error
+            raise from_database(
+                error, where=describe_dsn(self._conn.info.dsn), values=Values.APART
+            ) from error
 
     def insert(self, work: Dispatching, dest: TableName, rows: list[RowChange]) -> None:
         """Rows that come from no event."""
@@ -409,7 +412,9 @@ class _Here:
             work.write(at, itertools.chain.from_iterable(told))
             self._applier.apply([])
         except psycopg.Error as error:
-            raise from_database(error, where=describe_dsn(self._conn.info.dsn)) from error
+            raise from_database(
+                error, where=describe_dsn(self._conn.info.dsn), values=Values.APART
+            ) from error
 
     def require_empty(self, table: TableName) -> None:
         """Raises BadOption for a table with rows, the first time that it is named."""

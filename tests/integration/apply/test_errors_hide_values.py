@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import psycopg
+import pytest
+
 from londiste.cascade.model import NodeType
+from londiste.error_values import Values
+from londiste.errors import from_database
+from tests.fixtures.cluster import Database
 from tests.fixtures.line import Command, Line
 from tests.integration.commands.test_obfuscate import everything
 
@@ -21,6 +27,63 @@ BROKEN = {
     "sql": ("I", "(id,note) values (1, '0r1ginal"),
     "pack": ('{"op":"INSERT","pkey":["id"],"rows":2}', '{"id":1,"note":"0r1ginal"},{"id":'),
 }
+
+
+#: A table whose types and checks refuse values, each in another place of the server.
+REFUSING = """
+create temp table refusing (
+    i int check (i > 0), n numeric(3, 1), c varchar(3), t tsvector, q tsquery, r regclass,
+    p jsonpath, j json, x inet, d date, g int4range, a text[], u text unique)
+"""
+#: A column, and a value that it refuses.
+REFUSED = [
+    ("i", "secret"),
+    ("i", "-471"),
+    ("n", "secret"),
+    ("c", "secret"),
+    ("t", "'secret"),
+    ("q", "secret & & secret"),
+    ("r", "secret"),
+    ("r", "secret.secret"),
+    ("r", "a.b.c.secret"),
+    ("p", "$.secret ="),
+    ("j", '{"a": secret'),
+    ("x", "secret"),
+    ("d", "secret"),
+    ("g", "[secret"),
+    ("a", "{secret"),
+    ("u", "secret"),
+]
+
+
+def test_no_error_of_the_server_shows_a_value_in_any_language(pgq_db: Database) -> None:
+    with pgq_db.connect() as conn:
+        conn.autocommit = True
+        conn.execute(REFUSING)
+        conn.execute("insert into refusing (u) values ('secret')")
+        for language in ("C", "de_DE.UTF-8", "fr_FR.UTF-8"):
+            try:
+                conn.execute(f"set lc_messages = '{language}'")
+            except psycopg.errors.InvalidParameterValue:
+                # The machine has no such locale; the unit tests have texts of it.
+                continue
+            for column, value in REFUSED:
+                statement = f"insert into refusing ({column}) values (%s)"
+                with pytest.raises(psycopg.Error) as by_parameter:
+                    conn.execute(statement, [value])
+                with pytest.raises(psycopg.Error) as by_copy:
+                    with conn.cursor().copy(f"copy refusing ({column}) from stdin csv") as copy:
+                        copy.write('"' + value.replace('"', '""') + '"\n')
+                with pytest.raises(psycopg.Error) as by_text:
+                    psycopg.ClientCursor(conn).execute(statement, [value])
+                for how, values in (
+                    (by_parameter, Values.APART),
+                    (by_copy, Values.NONE),
+                    (by_text, Values.INSIDE),
+                ):
+                    found = from_database(how.value, values=values)
+                    told = f"{found.message}; {found.detail}; {found.hint}"
+                    assert "secret" not in told and "471" not in told, (language, column, told)
 
 
 def test_data_that_cannot_be_decoded_is_not_shown(line: Line, command: Command) -> None:

@@ -68,6 +68,29 @@ def test_a_table_that_cannot_be_copied_says_why_and_others_go_on(nodes: Nodes) -
     assert nodes.leaf.value("select count(*) from public.a where more = 7") == 3000
 
 
+@pytest.mark.parametrize(
+    ("column", "value", "reason"),
+    [
+        ("text check (v not like 'SECRET%')", "SECRET", "violates check constraint"),
+        ("tsvector", "''SECRET", "syntax error in tsvector: ***"),
+        ("regclass", "SECRET", "relation *** does not exist"),
+    ],
+)
+def test_no_log_and_no_stored_error_shows_a_value(
+    nodes: Nodes, caplog: pytest.LogCaptureFixture, column: str, value: str, reason: str
+) -> None:
+    nodes.root.execute(f"insert into public.a values (471, '{value}')")
+    nodes.leaf.execute(
+        f"drop table public.a; create table public.a (id int8 primary key, v {column})"
+    )
+    nodes.add(A)
+    with caplog.at_level("INFO"):
+        nodes.start()
+        told = wait_for(lambda: nodes.error(A), what="the reason to be stored") + caplog.text
+        nodes.stop()
+    assert reason in told and "secret" not in told.lower() and "471" not in told, told
+
+
 def test_a_table_that_fails_gives_its_place_to_the_next(nodes: Nodes) -> None:
     nodes.parallel = 1
     fill(nodes, B)

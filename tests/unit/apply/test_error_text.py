@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from londiste.changes.row_values import stored_error
+from londiste.error_values import Values, shown
 from londiste.errors import LondisteError, from_database
 
 
@@ -85,3 +86,96 @@ def test_an_error_that_is_its_own_cause_is_stored() -> None:
     error, other = LondisteError("refused"), LondisteError("again")
     error.__cause__, other.__cause__ = other, error
     assert stored_error(error) == "refused"
+
+
+def server(state: str, message: str, detail: str = "", **fields: str) -> psycopg.Error:
+    """An error as a server raises it."""
+    told = {
+        "severity": "ERROR",
+        "severity_nonlocalized": "ERROR",
+        "message_primary": message,
+        "message_detail": detail,
+        **dict.fromkeys(("message_hint", "context", "source_function")),
+        **fields,
+    }
+    kind = psycopg.errors.lookup(state)
+    return type(kind.__name__, (kind,), {"diag": type("diag", (), told)})()
+
+
+GERMAN = {"severity": "FEHLER"}
+RAISED = {
+    "context": "PL/pgSQL-Funktion f() Zeile 1 bei RAISE",
+    "source_function": "exec_stmt_raise",
+}
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "detail"),
+    [
+        (
+            server("22P02", "ungültige Eingabesyntax für Typ integer: »secret«", **GERMAN),
+            "invalid text representation",
+            "SQLSTATE 22P02",
+        ),
+        (
+            server("22P02", "la sintaxis no es válida para tipo integer: «secret»"),
+            "la sintaxis no es válida para tipo integer: ***",
+            "",
+        ),
+        (
+            server(
+                "23514",
+                "neue Zeile für Relation »t« verletzt Check-Constraint »k«",
+                "Fehlgeschlagene Zeile enthält (1, secret).",
+                **GERMAN,
+                schema_name="c",
+                table_name="t",
+                constraint_name="k",
+            ),
+            "neue Zeile für Relation »t« verletzt Check-Constraint »k«",
+            "SQLSTATE 23514, table c.t, constraint k",
+        ),
+        (
+            server("42601", "Syntaxfehler in tsvector: »'secret«", **GERMAN),
+            "syntax error",
+            "SQLSTATE 42601",
+        ),
+        (server("42P01", 'relation "secret" does not exist'), "relation *** does not exist", ""),
+        (
+            server(
+                "42601",
+                "improper relation name (too many dotted names): a.secret",
+                context='COPY t, line 3, column r: "a.secret"',
+            ),
+            "improper relation name (too many dotted names): ***",
+            "column r",
+        ),
+        (
+            server("2200N", "invalid XML content", "line 1: end in tag secret\n<secret>\n ^"),
+            "invalid XML content",
+            "line 1: ***",
+        ),
+        (
+            server("XX000", "parse error - invalid geometry", message_hint='"secret" <-- here'),
+            "parse error - invalid geometry",
+            "",
+        ),
+        (
+            server("42703", 'column "no" does not exist', statement_position="8"),
+            'column "no" does not exist',
+            "",
+        ),
+        # The author of a trigger decides what it says.
+        (server("P0001", "kein »Wert« hier", **GERMAN, **RAISED), "kein »Wert« hier", ""),
+    ],
+)
+def test_an_error_of_a_statement_with_values_shows_none(
+    error: psycopg.Error, message: str, detail: str
+) -> None:
+    assert shown(error, Values.APART) == (message, detail, "")
+
+
+def test_a_statement_that_contains_values_is_not_trusted_for_its_position() -> None:
+    error = server("42P01", 'relation "secret" does not exist', statement_position="8")
+    assert shown(error, Values.INSIDE).message == "relation *** does not exist"
+    assert shown(error).message == 'relation "secret" does not exist'

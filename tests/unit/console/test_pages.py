@@ -205,6 +205,8 @@ def test_values_of_rows_are_not_in_texts() -> None:
     for value in ('{"name": "secret"}', 'a"secret"b', 'one\nsecret "', "it''s 'secret'"):
         assert "secret" not in masked_text(f'invalid input syntax for type integer: "{value}"')
         assert "secret" not in masked_text(f"event 7: value '{value}' of v")
+    for quoted in ("»secret«", "« secret »", "„secret”", "「secret」"):
+        assert "secret" not in masked_text(f"ungültig: {quoted}")
     assert masked_text("Failing row contains (1, secret).") == "Failing row contains (…)."
     assert masked_text("Key (id)=(secret) exists") == "Key (id)=(…) exists"
     assert "key (id, name) = (…)" in masked_text(secret)

@@ -28,6 +28,7 @@ from londiste.engine.spark.sink.event_rows import Given, require
 from londiste.engine.spark.sink.options import Mode, TableOptions
 from londiste.engine.spark.sink.stage import StagedRows
 from londiste.engine.spark.sink.type_check import require_columns
+from londiste.error_values import Values
 from londiste.errors import BadOption, LondisteError, StateError
 
 
@@ -250,7 +251,7 @@ class _Part:
     def _without_values(self) -> Iterator[None]:
         """Translates errors, without values of rows: Spark shows errors on its pages."""
         try:
-            with translated(f"table {self.shape.name}, {whereabouts(self.conn)}"):
+            with translated(f"table {self.shape.name}, {whereabouts(self.conn)}", Values.APART):
                 yield
         except LondisteError as error:
             hide_values(error)
