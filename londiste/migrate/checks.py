@@ -9,6 +9,7 @@ from londiste.db.structure.tables import IDENTITY_IN_PARTITIONS
 from londiste.migrate import rights
 from londiste.migrate.rights import RightsState
 from londiste.migrate.schema_copy import SchemaMethod
+from londiste.monitor.doctor.checks.privileges import membership
 from londiste.monitor.doctor.examine import run_checks, worst_first
 from londiste.monitor.doctor.facts import DatabaseFacts, Object, Table
 from londiste.monitor.doctor.situation import (
@@ -84,13 +85,9 @@ def owner_findings(
     """
     definers = rights.not_ownable(old, new, "code")
     for role, objects in definers.items():
-        statement = (
-            f"grant {quote(role)} to {quote(server.user)}"
-            if role in new.roles
-            else f"create role {quote(role)} nologin"
-        )
+        statements = _to_own(role, new, server)
         powerful = role in server.powerful
-        do = f"as an administrator of the new server: {statement}"
+        do = f"as an administrator of the new server: {'; '.join(statements)}"
         if powerful:
             # Its grant would give this user the rights of an administrator for good.
             do = "migrate with a superuser of the new server"
@@ -104,7 +101,7 @@ def owner_findings(
             f"{do}; or accept it: --accept-definers",
             side="new",
             object=role,
-            admin_sql=[] if powerful else [statement],
+            admin_sql=[] if powerful else statements,
         )
     for role, objects in rights.not_ownable(old, new).items():
         rest = [one for one in objects if one not in definers.get(role, ())]
@@ -116,11 +113,17 @@ def owner_findings(
                 " their owner",
                 "migrate with a superuser of the new server"
                 if role in server.powerful
-                else f"as an administrator of the new server: create role {quote(role)} nologin;"
-                f" grant {quote(role)} to {quote(server.user)}",
+                else "as an administrator of the new server: "
+                + "; ".join(_to_own(role, new, server)),
                 side="new",
                 object=role,
             )
+
+
+def _to_own(role: str, new: RightsState, server: DatabaseFacts) -> list[str]:
+    """The statements after which the user of the new database may make the role an owner."""
+    create = [] if role in new.roles else [f"create role {quote(role)} nologin"]
+    return create if server.superuser and create else [*create, *membership(role, server)]
 
 
 def not_valid_findings(constraints: Sequence[tuple[str, str]]) -> Iterator[Finding]:

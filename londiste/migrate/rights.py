@@ -122,7 +122,9 @@ def state(conn: Connection, *, every: bool = False) -> RightsState:
     )
     version = conn.info.server_version
     known = conn.execute(
-        "select r.rolname::text, u.rolsuper or pg_catalog.pg_has_role(r.oid, %s)"
+        # Without its rights nothing could be created in its schemas.
+        "select r.rolname::text, u.rolsuper"
+        " or pg_catalog.pg_has_role(r.oid, %s) and pg_catalog.pg_has_role(r.oid, 'USAGE')"
         " from pg_catalog.pg_roles r, pg_catalog.pg_roles u where u.rolname = current_user",
         ["SET" if version >= _SET else "MEMBER"],
     ).fetchall()

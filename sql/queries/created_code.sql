@@ -7,7 +7,12 @@
  * execute SQL of their arguments, or read other tables, are not.
  */
 with recursive tables (oid) as (
-    select pg_catalog.to_regclass(t) from pg_catalog.unnest(%(tables)s::text[]) as t
+    select c.oid
+    from pg_catalog.unnest(%(tables)s::text[]) as t
+    -- to_regclass() fails without USAGE on the schema.
+    cross join lateral pg_catalog.parse_ident(t) as part
+    join pg_catalog.pg_namespace as n on n.nspname = part[1]
+    join pg_catalog.pg_class as c on c.relnamespace = n.oid and c.relname = part[2]
 ), types (oid) as (
     select a.atttypid
     from pg_catalog.pg_attribute as a

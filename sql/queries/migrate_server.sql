@@ -32,6 +32,11 @@ select
     r.rolsuper as superuser,
     r.rolsuper or r.rolcreaterole as makes_roles,
     r.rolsuper or r.rolbypassrls as bypasses,
+    r.rolinherit as inherits,
+    array(
+        select p.rolname::text from pg_catalog.pg_roles p
+        where pg_catalog.pg_has_role(p.oid, 'MEMBER') and not pg_catalog.pg_has_role(p.oid, 'USAGE')
+    ) as uninherited,
     pg_catalog.has_database_privilege(d.oid, 'CREATE') as makes_schemas,
     pg_catalog.has_schema_privilege('public', 'CREATE') as makes_in_public,
     array(

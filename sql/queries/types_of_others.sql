@@ -14,7 +14,10 @@ with recursive tables (oid, owner, writer) as (
             else r.oid
         end
     from pg_catalog.unnest(%(tables)s::text[]) as t
-    join pg_catalog.pg_class as c on c.oid = pg_catalog.to_regclass(t)
+    -- to_regclass() fails without USAGE on the schema.
+    cross join lateral pg_catalog.parse_ident(t) as part
+    join pg_catalog.pg_namespace as n on n.nspname = part[1]
+    join pg_catalog.pg_class as c on c.relnamespace = n.oid and c.relname = part[2]
     join pg_catalog.pg_roles as r on r.rolname = current_user
     where coalesce(pg_catalog.current_setting('londiste.run_as_owner', true), '') <> 'off'
 ), types (relid, oid) as (

@@ -77,7 +77,7 @@ def collect_tables(conn: Connection) -> DatabaseFacts:
 
 def _server(conn: Connection) -> DatabaseFacts:
     (server,) = fetch(conn, "migrate_server")
-    for key in ("extensions", "roles", "named_roles", "powerful"):
+    for key in ("extensions", "roles", "named_roles", "powerful", "uninherited"):
         server[key] = frozenset(server[key])
     for key in ("missing_roles", "installed", "hidden_sequences"):
         server[key] = tuple(server[key])

@@ -215,6 +215,8 @@ class DatabaseFacts:
     replica_function -- what may help where the server has no right for that: missing; powerless, it
         does not belong to a superuser; refused, this user may not call it; there.
     powerful -- roles whose members could act as an administrator of the server.
+    inherits -- this user is a role with INHERIT.
+    uninherited -- roles of which this user is a member without having their rights.
     more -- what only the doctor asks for.
     """
 
@@ -240,6 +242,8 @@ class DatabaseFacts:
     extensions: frozenset[str] = frozenset()
     roles: frozenset[str] = frozenset()
     powerful: frozenset[str] = frozenset()
+    inherits: bool = True
+    uninherited: frozenset[str] = frozenset()
     large_objects: int = 0
     publications: int = 0
     prepared: int = 0

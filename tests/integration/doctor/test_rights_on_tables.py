@@ -12,7 +12,10 @@ from psycopg import conninfo
 from londiste.db.connection import connect
 from londiste.db.names import TableName
 from londiste.errors import from_database
+from londiste.monitor.doctor import collect
+from londiste.monitor.doctor.examine import run_checks
 from londiste.monitor.doctor.preflight import table_findings
+from londiste.monitor.doctor.situation import Situation
 from tests.fixtures.cascade import CommandLine, Node, Nodes
 from tests.fixtures.cluster import Database
 
@@ -53,6 +56,27 @@ def test_a_table_of_another_role_is_refused_with_the_statement_that_helps(
     leaf.db.execute(done.err.partition("hint: as an administrator of ")[2].partition(": ")[2])
     done = londiste(leaf.db, *call)
     assert done.code == 0, str(done)
+
+
+def test_a_member_that_inherits_nothing_gets_statements_that_give_the_rights(leaf: Node) -> None:
+    leaf.db.execute(
+        f"create schema hidden authorization {OWNER}; set role {OWNER};"
+        " create domain hidden.d as int; create table hidden.t (id hidden.d primary key);"
+        f" reset role; alter role {ROLE} noinherit; grant {OWNER} to {ROLE}"
+    )
+    try:
+        with connect(as_role(leaf.db), name="test", autocommit=True) as conn:
+
+            def found() -> list[str]:
+                facts = collect.examine(conn, as_role(leaf.db), rows=True)
+                findings = [one for one in run_checks(Situation(facts)) if one.kind == "owner"]
+                return [statement for one in findings for statement in one.sql]
+
+            (statement,) = found()
+            leaf.db.execute(statement)
+            assert found() == []
+    finally:
+        leaf.db.execute("drop schema hidden cascade")
 
 
 def test_errors_about_owners_and_policies_name_what_helps(leaf: Node) -> None:

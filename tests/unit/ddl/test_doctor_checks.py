@@ -151,6 +151,37 @@ def test_no_role_of_an_administrator_is_granted(powerful: tuple[str, ...], state
     assert ("make me an administrator" in found.why) is bool(powerful)
 
 
+GRANT, ALTER = 'grant "boss" to "me"', 'alter role "me" inherit'
+
+
+@pytest.mark.parametrize(
+    ("version", "inherits", "member", "statements"),
+    [
+        (150000, True, False, (GRANT,)),
+        (150000, False, False, (GRANT, ALTER)),
+        (150000, False, True, (ALTER,)),
+        # By way of another role, which does not inherit.
+        (150000, True, True, (GRANT,)),
+        (160000, True, False, (GRANT,)),
+        (160000, False, False, (f"{GRANT} with inherit true",)),
+        (160000, False, True, (f"{GRANT} with inherit true",)),
+        (160000, True, True, (f"{GRANT} with inherit true",)),
+    ],
+)
+def test_a_member_without_the_rights_of_the_role_gets_them(
+    version: int, inherits: bool, member: bool, statements: tuple[str, ...]
+) -> None:
+    tables = tuple(
+        replace(T, name=TableName("public", name), mine=False, owner="boss") for name in "abc"
+    )
+    values = {"inherits": inherits, "uninherited": frozenset({"boss"} if member else ())}
+    facts = changed(FACTS, user="me", version=version, tables=tables, **values)
+    (found,) = [one for one in run_checks(Situation(facts)) if one.kind == "owner"]
+    assert found.sql == statements and found.object == "public.a, public.b, public.c"
+    assert "3 tables belong to boss: public.a, public.b, public.c" in found.what
+    assert ("does not inherit its rights" in found.why) is member
+
+
 @pytest.mark.parametrize(
     ("powerful", "shown"),
     [((), 'grant "boss" to "me"'), (("boss",), "migrate with a superuser of the new server")],

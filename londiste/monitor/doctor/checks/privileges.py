@@ -12,10 +12,10 @@ from londiste.monitor.queues.model import Finding
 
 FINDINGS = {
     "roles": "group roles of the queue that are missing and cannot be created",
-    "administration": "no membership in the administrators of queues",
+    "administration": "no rights of the administrators of queues",
     "create": "no right to create schemas or tables",
     "replica": "no right to set session_replication_role",
-    "owner": "table of a role that the user is no member of",
+    "owner": "tables of a role whose rights the user has not",
     "policies": "rows that row-level security hides from the user",
     "internal-rights": "roles that can write internal tables of Londiste",
     "owners": "roles of the source that the target server lacks",
@@ -45,27 +45,7 @@ def check(pair: Situation) -> Iterator[Finding]:
                 object=one.role,
                 admin_sql=one.statements,
             )
-    for table in pair.wanted:
-        # What is replicated has its triggers.
-        if not table.mine and "." not in table.name.schema and not pair.source.replicates(table):
-            side, user = pair.names[0], pair.source.user
-            why = f"{user} may not create triggers on it"
-            statement = f"grant {quote(table.owner)} to {quote(user)}"
-            if table.owner in pair.source.powerful:
-                # A member has all rights of the role.
-                why += (
-                    f"; a grant of {table.owner} would make {user} an administrator of the server"
-                )
-                statement = f"alter table {table.name.quoted} owner to {quote(user)}"
-            yield critical(
-                "owner",
-                f"table {table.name} belongs to {table.owner}",
-                why,
-                f"as an administrator: {statement}",
-                side=side,
-                object=str(table.name),
-                admin_sql=[statement],
-            )
+    yield from _owners(pair)
     yield from _policies(pair)
     if pair.target is not None:
         missing = sorted((pair.source.named_roles - pair.target.roles) - {pair.source.user})
@@ -79,6 +59,52 @@ def check(pair: Situation) -> Iterator[Finding]:
                 object=", ".join(missing),
                 admin_sql=[f"create role {quote(name)} nologin" for name in missing],
             )
+
+
+def membership(role: str, facts: DatabaseFacts) -> list[str]:
+    """Pure: the statements that give the user of a database the rights of a role.
+
+    A member without INHERIT has them only after SET ROLE.  It is a property of the user, from
+    PostgreSQL 16 on of each grant.
+    """
+    user, member = quote(facts.user), role in facts.uninherited
+    grant = f"grant {role if role in _GROUPS else quote(role)} to {user}"
+    if facts.version >= 160000:
+        return [grant if facts.inherits and not member else f"{grant} with inherit true"]
+    statements = [] if member and not facts.inherits else [grant]
+    return statements if facts.inherits else [*statements, f"alter role {user} inherit"]
+
+
+def _owners(pair: Situation) -> Iterator[Finding]:
+    """Tables of the source that belong to others, one finding for each owner."""
+    source, user = pair.source, pair.source.user
+    by_owner: dict[str, list[Table]] = {}
+    for table in pair.wanted:
+        # What is replicated has its triggers.
+        if not table.mine and "." not in table.name.schema and not source.replicates(table):
+            by_owner.setdefault(table.owner, []).append(table)
+    for owner, tables in by_owner.items():
+        names = [str(table.name) for table in tables]
+        one = len(tables) == 1
+        why = f"{user} may not create triggers on {'it' if one else 'them'}"
+        statements = membership(owner, source)
+        if owner in source.uninherited:
+            why += f": {user} is a member of {owner}, but does not inherit its rights"
+        if owner in source.powerful:
+            # A member has all rights of the role.
+            why += f"; a grant of {owner} would make {user} an administrator of the server"
+            statements = [f"alter table {t.name.quoted} owner to {quote(user)}" for t in tables]
+        yield critical(
+            "owner",
+            f"table {names[0]} belongs to {owner}"
+            if one
+            else f"{len(tables)} tables belong to {owner}: {shortened(names)}",
+            why,
+            f"as an administrator: {'; '.join(statements)}",
+            side=pair.names[0],
+            object=", ".join(names),
+            admin_sql=statements,
+        )
 
 
 def _user(pair: Situation, side: str, facts: DatabaseFacts) -> Iterator[Finding]:
@@ -101,29 +127,32 @@ def _user(pair: Situation, side: str, facts: DatabaseFacts) -> Iterator[Finding]
     if "pgq" not in facts.installed and facts.missing_roles and not facts.makes_roles:
         names = ", ".join(facts.missing_roles)
         # Without it the next command would stop.
-        member = f"grant londiste_writer to {user}"
+        grants = membership("londiste_writer", facts)
         yield critical(
             "roles",
             f"the {side} server lacks the roles {names}, and {facts.user} may not create them",
             "the queue needs these group roles, which cannot log in",
-            "as an administrator of that server: " + "; ".join((*_ROLES, member)),
+            "as an administrator of that server: " + "; ".join((*_ROLES, *grants)),
             side=side,
             object=names,
             admin_sql=[
                 *(one for one in _ROLES if one.split()[2] in facts.missing_roles),
-                member,
+                *grants,
             ],
         )
     # The owner of a worker's position at a provider need not be an administrator there.
     elif side == pair.names[0] != "provider" and not facts.administers:
+        member = "pgq_admin" in facts.uninherited
+        lack = "does not inherit the rights" if member else "is no member"
+        grants = membership("londiste_writer", facts)
         yield critical(
             "administration",
-            f"{facts.user} is no member of pgq_admin on the {side} server",
+            f"{facts.user} {lack} of pgq_admin on the {side} server",
             "only administrators of queues may write events that replication applies",
-            f"as an administrator: grant londiste_writer to {user}",
+            f"as an administrator: {'; '.join(grants)}",
             side=side,
             object=facts.user,
-            admin_sql=[f"grant londiste_writer to {user}"],
+            admin_sql=grants,
         )
     if not facts.makes_schemas:
         yield critical(
