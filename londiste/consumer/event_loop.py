@@ -338,7 +338,7 @@ def format_error(error: BaseException) -> str:
     try:
         text = str(error)
         if isinstance(error, psycopg.Error):
-            text = shown(error, Values.APART).message
+            text = shown(error, Values.INSIDE).message
         text = bounded(" ".join(text.split()))
     except Exception:
         # Its ``__str__`` fails, too.

@@ -54,6 +54,7 @@ FRAME = {
     "setup.preflight",
     "start",
     "sync_view",
+    "worker_once",
 }
 
 

@@ -61,6 +61,7 @@ MADE = {
     "monitor/captures/rules.py": {"one.argument"},
     "monitor/queues/rules.py": {"queue", "name"},
     "pgq/coop.py": {"lose"},
+    "replication/commands/add_table_checks.py": {"name"},
     "replication/commands/triggers.py": {"name"},
     "replication/failover/readiness.py": {"self.mend", "restore", "', londiste '.join(own)"},
     "wording.py": {"table", "skip"},
