@@ -108,11 +108,12 @@ def statement(
     *,
     triggers: bool = False,
     tables: Sequence[TableName] = (),
+    patience: float | None = None,
 ) -> sql.Composed:
     """The statement that ``take`` executes, for a script."""
     quoted = [sql.Literal(sql.Identifier(*name).as_string()) for name in tables]
     return sql.SQL(_TAKE).format(
-        patience=sql.Literal(timedelta(seconds=PATIENCE)),
+        patience=sql.Literal(timedelta(seconds=PATIENCE if patience is None else patience)),
         schemas=sql.SQL("array[{}]::name[]").format(sql.SQL(", ").join(map(sql.Literal, schemas))),
         triggers=sql.Literal(triggers),
         tables=sql.SQL("array[{}]::text[]").format(sql.SQL(", ").join(quoted)),
@@ -125,12 +126,14 @@ def take(
     *,
     triggers: bool = False,
     tables: Sequence[TableName] = (),
+    patience: float | None = None,
 ) -> None:
     """Locks the tables of these schemas in the current transaction; those of events are not.
 
     triggers -- also the tables with triggers of these schemas, if the role may lock them.
     tables -- also these, with their partitions; those that do not exist are left out.
+    patience -- seconds; None: ``PATIENCE``.
 
-    Raises psycopg.errors.LockNotAvailable when a table stays locked for ``PATIENCE`` seconds.
+    Raises psycopg.errors.LockNotAvailable when a table stays locked for ``patience``.
     """
-    conn.execute(statement(schemas, triggers=triggers, tables=tables))
+    conn.execute(statement(schemas, triggers=triggers, tables=tables, patience=patience))
