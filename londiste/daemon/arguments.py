@@ -21,11 +21,15 @@ _SECRETS = (
 )
 _PAIR = re.compile(rf"(?is)\b((?:{_SECRETS})\s*=\s*)('(?:[^'\\]|\\.)*'?|(?:\\.|[^\s\\])+)")
 _URI = re.compile(r"(?s)(://[^:/?#@]*:).+(@)")
+#: Whole values: URLs of webhooks, options of object stores, settings of Spark by their keys.
+_SETTING = re.compile(
+    r"(?is)^((?:--set=)?(?:webhook|(?:lake|target)_storage|spark\.[^=]*(?:secret|passw|token|key|credential)[^=]*)=).+"
+)
 
 
 def without_secrets(word: str) -> str:
     """Pure: an argument without the secrets of a connection string or setting in it."""
-    return _PAIR.sub(r"\1***", _URI.sub(r"\1***\2", word))
+    return _PAIR.sub(r"\1***", _URI.sub(r"\1***\2", _SETTING.sub(r"\1***", word)))
 
 
 def hide_arguments() -> None:

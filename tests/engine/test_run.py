@@ -138,9 +138,12 @@ def test_a_killed_jvm_is_worth_another_try_and_the_next_job_starts_a_new_one(
 ) -> None:
     from pyspark import SparkContext
 
-    carrier = engine.create("spark", {"spark.master": "local[2]"})
+    odd = "a#!:=\\ 'x' é\t%d{x}\n😀"
+    carrier = engine.create("spark", {"spark.master": "local[2]", "spark.k.secret": odd})
     assert sorted(carrier.run(operator.neg, [1, 2], 2)) == [-2, -1]
+    assert SparkContext.getOrCreate().getConf().get("spark.k.secret") == odd
     gateway: Any = SparkContext._gateway
+    assert b"spark.k" not in Path(f"/proc/{gateway.proc.pid}/cmdline").read_bytes()
     os.kill(gateway.proc.pid, signal.SIGKILL)
     gateway.proc.wait(30)
     assert sorted(carrier.run(operator.neg, [1, 2], 2)) == [-2, -1]

@@ -4,10 +4,14 @@ The JVM writes where it listens into a file, and then reads from a pipe that onl
 holds: the end of the pipe is its end.  pyspark removes the directory of that file when the start
 is interrupted, and a JVM that cannot write it never comes to read the pipe.  So the file is in a
 directory that stays.  A start that is given up is killed with all its processes.
+
+Settings may be secrets, and every user can list arguments: the JVM reads them from a file that only
+this user can read, which is removed when it has.
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import logging
 import os
@@ -40,7 +44,7 @@ _POLL_SECONDS = 0.02
 _END_SECONDS = 15.0
 #: Seconds that it has to write its archive, once.  With too few no session would ever have one.
 _WRITE_SECONDS = 60.0
-#: Seconds after which the file of a JVM whose program was killed is removed.
+#: Seconds after which the files of a JVM whose program was killed are removed.
 _LEFT_SECONDS = 3600.0
 
 log = logging.getLogger(__name__)
@@ -102,46 +106,54 @@ def launched(
     logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
     logging.getLogger().addFilter(_not_of_py4j)
     file = _directory() / f"spark-jvm-{secrets.token_hex(8)}.info"
+    properties = file.with_suffix(".properties")
     classes = archive(settings, java)
-    with _lock:
-        process = _starting = subprocess.Popen(
-            _command(_with(settings, classes)),
-            stdin=subprocess.PIPE,
-            stdout=output,
-            stderr=output,
-            env={
-                **os.environ,
-                **environment,
-                "JAVA_HOME": str(java.home),
-                "SPARK_HOME": str(home()),
-                "SPARK_CONNECT_MODE": "0",
-                "SPARK_LAUNCHER_OPTS": os.environ.get("SPARK_LAUNCHER_OPTS", _LAUNCHER_OPTIONS),
-                "_PYSPARK_DRIVER_CONN_INFO_PATH": str(file),
-            },
-            # Ctrl-C is for this process, which then decides; and all can be killed together.
-            process_group=0,
-        )
+    arguments, text = _arguments(properties, _with(settings, classes))
     try:
-        port, secret = _listening(process, file)
-        with environment_of({"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}):
-            gateway = launch_gateway()
-        gateway.proc = process
-        _archives[process.pid] = classes
-        yield gateway
         with _lock:
-            if _starting is not process:
-                raise _given_up()
-            _starting = None
-    except BaseException as error:
-        if process.poll() is not None and _starting is process:
-            # It has ended by itself; a damaged archive would end the next one as well.
-            classes.discard()
-        kill(process)
-        if _starting is not process and isinstance(error, Exception):
-            raise _given_up() from None
-        raise
+            _write_private(properties, text)
+            process = _starting = subprocess.Popen(
+                [str(home() / "bin" / "spark-submit"), *arguments],
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                env={
+                    **os.environ,
+                    **environment,
+                    "JAVA_HOME": str(java.home),
+                    "SPARK_HOME": str(home()),
+                    "SPARK_CONNECT_MODE": "0",
+                    "SPARK_LAUNCHER_OPTS": os.environ.get("SPARK_LAUNCHER_OPTS", _LAUNCHER_OPTIONS),
+                    "_PYSPARK_DRIVER_CONN_INFO_PATH": str(file),
+                },
+                # Ctrl-C is for this process, which then decides; and all can be killed together.
+                process_group=0,
+            )
+        try:
+            port, secret = _listening(process, file)
+            properties.unlink(missing_ok=True)
+            with environment_of(
+                {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
+            ):
+                gateway = launch_gateway()
+            gateway.proc = process
+            _archives[process.pid] = classes
+            yield gateway
+            with _lock:
+                if _starting is not process:
+                    raise _given_up()
+                _starting = None
+        except BaseException as error:
+            if process.poll() is not None and _starting is process:
+                # It has ended by itself; a damaged archive would end the next one as well.
+                classes.discard()
+            kill(process)
+            if _starting is not process and isinstance(error, Exception):
+                raise _given_up() from None
+            raise
     finally:
         file.unlink(missing_ok=True)
+        properties.unlink(missing_ok=True)
 
 
 def _not_of_py4j(record: logging.LogRecord) -> bool:
@@ -227,12 +239,42 @@ def _with(settings: Mapping[str, str], classes: ClassArchive) -> dict[str, str]:
     return {**settings, **({DEFAULT_OPTIONS: options} if options else {})}
 
 
-def _command(settings: Mapping[str, str]) -> list[str]:
-    """The program, all settings, and what the user has pyspark add to them."""
-    found = [str(home() / "bin" / "spark-submit")]
-    for key, value in settings.items():
-        found += ["--conf", f"{key}={value}"]
-    return found + shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
+def _arguments(properties: Path, settings: Mapping[str, str]) -> tuple[list[str], bytes]:
+    """Arguments of the program with what the user has pyspark add to them, and its properties.
+
+    A file that the user adds takes the place of the defaults of Spark, as it does there; our
+    settings win over it.
+    """
+    reader = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    reader.add_argument("--properties-file", type=Path)
+    given, added = reader.parse_known_args(
+        shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
+    )
+    arguments, before = ["--properties-file", str(properties)], b""
+    if given.properties_file is None:
+        arguments.append("--load-spark-defaults")
+    else:
+        before = given.properties_file.read_bytes() + b"\n"
+    return [*arguments, *added], before + _property_lines(settings).encode("ascii")
+
+
+def _property_lines(settings: Mapping[str, str]) -> str:
+    """Pure: a file of properties as Java reads it."""
+
+    def escaped(text: str) -> str:
+        units = struct.iter_unpack(">H", text.encode("utf-16-be", "surrogatepass"))
+        return "".join(
+            chr(unit) if chr(unit).isascii() and chr(unit).isalnum() else f"\\u{unit:04x}"
+            for (unit,) in units
+        )
+
+    return "".join(f"{escaped(key)}={escaped(value)}\n" for key, value in settings.items())
+
+
+def _write_private(file: Path, text: bytes) -> None:
+    """Writes a new file that only this user can read."""
+    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as written:
+        written.write(text)
 
 
 def _listening(process: subprocess.Popen[bytes], file: Path) -> tuple[int, str]:
@@ -249,7 +291,7 @@ def _listening(process: subprocess.Popen[bytes], file: Path) -> tuple[int, str]:
 def _directory() -> Path:
     """Where JVMs write, without the files of those whose program was killed."""
     directory = next(user_caches(), Path(tempfile.gettempdir()))
-    for left in directory.glob("spark-jvm-*.info"):
+    for left in directory.glob("spark-jvm-*"):
         with contextlib.suppress(OSError):
             if time.time() - left.stat().st_mtime > _LEFT_SECONDS:
                 left.unlink()

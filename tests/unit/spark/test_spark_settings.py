@@ -12,6 +12,7 @@ import pyspark
 import pytest
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
+from londiste.embedded.java import Java
 from londiste.engine.spark import launcher, session
 from londiste.engine.spark.executor_watch import seconds
 from londiste.engine.spark.session import master, merged
@@ -121,3 +122,33 @@ def test_another_spark_is_not_started_with_this_pyspark(
     monkeypatch.setenv("SPARK_CONF_DIR", "/x")
     assert launcher.home() == tmp_path
     assert "JAVA_HOME, SPARK_HOME and SPARK_CONF_DIR, or" in session._to_check()
+
+
+def test_the_list_of_processes_shows_no_setting_of_spark(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = tmp_path / "bin" / "spark-submit"
+    for directory in ("jars", "bin", "cache"):
+        (tmp_path / directory).mkdir()
+    (tmp_path / "jars" / f"spark-core_2.13-{pyspark.__version__}.jar").touch()
+    program.write_text('#!/bin/sh\necho "$@"\numask\nls -l "$2"; cat "$2"\n', encoding="utf-8")
+    program.chmod(0o755)
+    (tmp_path / "own").write_text("spark.own=1", encoding="utf-8")
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    monkeypatch.setenv("LONDISTE_CACHE", str(tmp_path / "cache"))
+    for added in ("--x pyspark-shell", f"--x --properties-file {tmp_path}/own pyspark-shell"):
+        monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", added)
+        with (
+            (tmp_path / "said").open("wb") as said,
+            pytest.raises(RuntimeError),
+            launcher.launched(Java(tmp_path, (17,), False), {"spark.k.secret": "s3cret"}, {}, said),
+        ):
+            pass
+        arguments, _, file, *lines = (tmp_path / "said").read_text().splitlines()
+        assert "s3cret" not in arguments
+        assert arguments.endswith(" --x pyspark-shell")
+        assert arguments.count("--properties-file") == 1
+        assert ("--load-spark-defaults" in arguments) is ("spark.own=1" not in lines)
+        assert file.startswith("-rw-------")
+        assert lines[-1] == r"spark\u002ek\u002esecret=s3cret"
+        assert not list((tmp_path / "cache").glob("*.properties"))
