@@ -250,3 +250,30 @@ def test_a_trigger_that_a_partition_inherits_is_code(scene: Database) -> None:
     with scene.connect(replica=True) as conn, conn.transaction():
         ask = "select londiste.copies_directly('shop.p1'::regclass)"
         assert conn.execute(ask).fetchone() == (False,)
+
+
+def test_a_default_that_takes_from_a_sequence_of_another_role_is_code(scene: Database) -> None:
+    scene.execute("create sequence vault.s")
+    oid = scene.value("select 'vault.s'::regclass::oid")
+    as_owner(scene, "create sequence shop.s; create table shop.d (id int8)")
+    found = {}
+    for default in (
+        "nextval('shop.s')",
+        "nextval('shop.s')::int4 + 1",
+        f"nextval('{oid}')",
+        f"nextval('{oid}'::regclass::oid::regclass)",
+        "nextval(concat('shop.s')::regclass)",
+        # May be created later, or is one of two.
+        "nextval('4000000000')",
+        "nextval('shop.s') + nextval('4000000000')",
+    ):
+        as_owner(scene, f"alter table shop.d alter id set default {default}")
+        found[default] = scene.value("select londiste.copies_directly('shop.d'::regclass)")
+    assert [default for default, direct in found.items() if direct] == list(found)[:2]
+    as_owner(scene, f"alter table shop.d alter id set default nextval('{oid}')")
+    scene.execute(f"grant usage on sequence vault.s to {OWNER}")
+    as_owner(scene, "alter table shop.d add a serial, add b int generated always as identity")
+    ask = "select londiste.copies_directly('shop.d'::regclass)"
+    assert scene.value(ask)
+    as_owner(scene, "alter table shop.d add check (nextval(id::oid) > 0)")
+    assert not scene.value(ask)

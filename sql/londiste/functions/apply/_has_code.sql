@@ -11,7 +11,8 @@ as $$
  * Functions may be in triggers that fire for replicated rows, constraints, defaults, indexes,
  * rules, or types of columns, and in the partition key of a table above, which checks each row.  True
  * for a partitioned table, whose partitions may have any of these.  Functions of extensions count,
- * too, because membership does not limit what they do.
+ * too, because membership does not limit what they do.  nextval() is harmless in a default, and for a
+ * sequence that the owner of the table may use.
  */
 select c.relkind <> 'r' or c.relhasrules or c.relrowsecurity
     or exists (
@@ -39,16 +40,30 @@ select c.relkind <> 'r' or c.relhasrules or c.relrowsecurity
         -- Those of PostgreSQL itself.  Volatile ones may execute SQL of their arguments; others
         -- may read what only the caller may see.
         select from (
-            select k.conbin::text as tree from pg_constraint k where k.conrelid = i_table
+            select k.conbin::text as tree, false as takes from pg_constraint k
+            where k.conrelid = i_table
             union all
-            select f.adbin::text from pg_attrdef f where f.adrelid = i_table
+            -- A default may take numbers if its owner may: from one sequence, which is a constant.
+            select f.adbin::text,
+                f.adbin::text !~ ':consttype 2205 .*:consttype 2205 '
+                and f.adbin::text !~ format(
+                    ':funcid %s (?![^{]*:args [(][{]CONST :consttype 2205 )',
+                    'nextval(regclass)'::regprocedure::oid)
+                and exists (
+                    select from pg_depend d
+                    join pg_class s on s.oid = d.refobjid
+                    where d.classid = 'pg_attrdef'::regclass and d.objid = f.oid
+                        and d.refclassid = 'pg_class'::regclass
+                        and case when s.relkind = 'S'
+                            then has_sequence_privilege(c.relowner, s.oid, 'usage, update') end)
+            from pg_attrdef f where f.adrelid = i_table
         ) as has
         cross join lateral regexp_matches(has.tree, ':(funcid|opfuncid|opno) ([0-9]+)', 'g') as m
         left join pg_operator o on m[1] = 'opno' and o.oid = m[2]::oid
         join pg_proc f on f.oid = case m[1] when 'opno' then o.oprcode::oid else m[2]::oid end
         where case f.provolatile
-            when 'v' then f.proname not in (
-                'nextval', 'random', 'random_normal', 'gen_random_uuid', 'uuidv4', 'uuidv7',
+            when 'v' then not (f.proname = 'nextval' and has.takes) and f.proname not in (
+                'random', 'random_normal', 'gen_random_uuid', 'uuidv4', 'uuidv7',
                 'clock_timestamp', 'timeofday')
             else strpos(f.proname, '_to_xml') > 0 or starts_with(f.proname, 'pg_')
                 or f.proname = 'current_setting'
