@@ -49,6 +49,7 @@ $ londiste tables --json
 * A duration is a number of seconds.
 * A time is a text in UTC: `2027-01-31T08:25:00.123456Z`.
 * Values of rows are texts, as PostgreSQL writes them, or null.
+* Characters that a terminal obeys, or that reverse a text, are escapes: `\\u009b`, `\\u202e`.
 * A key is always there, also when its value is null. The page names the optional ones.
 
 ## Streams

@@ -86,8 +86,9 @@ def line(text: str, section: str, key: str | None) -> int:
 
 def toml_value(value: str | Sequence[str]) -> str:
     """A string or list of strings as TOML.  Pure."""
-    # As JSON, but TOML has no pairs of surrogates, and no DEL that is not escaped.
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    # As JSON, but TOML has no pairs of surrogates; and nothing that a terminal would obey.
+    text = json.dumps(value, ensure_ascii=False)
+    return "".join(c if c.isprintable() else rf"\U{ord(c):08x}" for c in text)
 
 
 def refuse_readable_password(file: Path, key: str, value: Any, where: str) -> None:

@@ -1,8 +1,9 @@
-"""Parts of messages: the nearest known word, the first line, long texts in part."""
+"""Parts of messages: the nearest known word, the first line, long texts in part, escapes."""
 
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Iterable, Iterator
 
@@ -14,6 +15,16 @@ def bounded(text: str, most: int = 2_000) -> str:
     of a node, printed by ``status``, and sent by ``notify``.
     """
     return text if len(text) <= most else f"{text[:most]}… (of {len(text):,} characters)"
+
+
+def escaped_json(document: str) -> str:
+    """Pure: a JSON document without characters that a terminal obeys or that reverse its text.
+
+    Each is an escape, which means the same there.  Line feeds, which are between values, remain.
+    """
+    if document.isprintable():
+        return document
+    return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in document)
 
 
 def hint_in(text: str) -> str:

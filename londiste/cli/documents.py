@@ -20,6 +20,8 @@ from typing import Any, ClassVar, Generic, NotRequired, Protocol, TypedDict, Typ
 
 import click
 
+from londiste.wording import escaped_json
+
 #: Of the form of the documents. New keys do not change it.
 VERSION = 1
 
@@ -92,7 +94,9 @@ def as_json(document: Mapping[str, Any] | DataclassInstance) -> None:
 
 def dumped(document: Mapping[str, Any] | DataclassInstance, *, ascii_only: bool) -> str:
     """The text of a document."""
-    return json.dumps({"version": VERSION, **plain(document)}, ensure_ascii=ascii_only)
+    return escaped_json(
+        json.dumps({"version": VERSION, **plain(document)}, ensure_ascii=ascii_only)
+    )
 
 
 def plain(value: Any) -> Any:

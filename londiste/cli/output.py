@@ -101,9 +101,17 @@ def _sql(item: Describes) -> list[str]:
     return list(explain()) if explain is not None else []
 
 
+def exact(text: str | bytes) -> None:
+    """Prints lines for another program as they are; on a terminal without control characters."""
+    if sys.stdout is not None and sys.stdout.isatty():
+        lines = (text if isinstance(text, str) else text.decode()).split("\n")
+        text = "\n".join(map(_harmless, lines))
+    click.echo(text, nl=False)
+
+
 def _harmless(line: str) -> str:
-    """A line as it is, but for control characters."""
-    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in line)
+    """A line as it is, but for control characters; tabs remain."""
+    return "".join(c if c.isprintable() or c == "\t" else f"\\x{ord(c):02x}" for c in line)
 
 
 def lines(texts: Sequence[str], *, json_wanted: bool = False) -> None:

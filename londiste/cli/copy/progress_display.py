@@ -175,12 +175,12 @@ class _Bars:
         now = {entry.what: entry for entry in entries(items)}
         for what, entry in now.items():
             if what not in self._bars:
-                self._bars[what] = self._progress.add_task(what, total=None, words="")
+                self._bars[what] = self._progress.add_task(output.cell(what), total=None, words="")
             self._progress.update(
                 self._bars[what],
                 completed=entry.fraction or 0.0,
                 total=None if entry.fraction is None else 1.0,
-                words=entry.text,
+                words=output.cell(entry.text),
             )
         for what in self._bars.keys() - now.keys():
             self._progress.remove_task(self._bars.pop(what))

@@ -41,8 +41,7 @@ class DispatchProgram(Program):
         given = self.given
         who = f"consumer {settings.consumer} of queue {settings.queue_name}"
         if given["files"]:
-            for _, path in worker.files():
-                click.echo(path)
+            output.exact("".join(f"{path}\n" for _, path in worker.files()))
         elif given["rewind"] or given["reset"] or given["at"] is not None or given["like"]:
             raise BadOption(
                 "--rewind and --reset do not work for files: their position is stored in their"

@@ -97,7 +97,7 @@ def _config(conn: Connection, queue: str | None) -> None:
     if queue is not None and queue not in known:
         raise UsageError(f"queue {queue} does not exist", hint=f"pgqadm FILE.ini create {queue}")
     for name in [queue] if queue is not None else sorted(known):
-        click.echo(name)
+        click.echo(output.cell(name))
         for key in _CONFIG:
             click.echo(f"    {key:<20} = {known[name][key]}")
 

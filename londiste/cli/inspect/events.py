@@ -23,6 +23,7 @@ from londiste.monitor import apply_errors
 from londiste.monitor.apply_errors import StoredError
 from londiste.replication.apply import errors
 from londiste.settings import NodeSettings
+from londiste.wording import escaped_json
 
 EVENTS = Rows("events", apply_errors.FailedEvent)
 CONFLICTS = Rows("conflicts", errors.Conflict)
@@ -158,9 +159,10 @@ def export(context: options.Context, file: str, addresses: Sequence[str], every:
         text = "\n".join(apply_errors.as_sql(one.error) for one in chosen)
     else:
         documents = [one.as_dict() for one in chosen]
-        text = json.dumps(documents, default=str, ensure_ascii=False, indent=2) + "\n"
+        text = json.dumps(documents, default=str, ensure_ascii=False, indent=2)
+        text = escaped_json(text) + "\n"
     if file == "-":
-        click.echo(text, nl=False)
+        output.exact(text)
         return
     _write(Path(file), text)
     output.message(f"{len(chosen)} events in {file}")

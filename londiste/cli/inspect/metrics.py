@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from londiste.cli import errors, options, start
+from londiste.cli.output import exact
 from londiste.daemon.files import atomic_file
 from londiste.errors import BadOption, LondisteError
 from londiste.metrics import collect, exposition, samples
@@ -64,7 +65,7 @@ def write(output: Path | None, found: list[Sample]) -> None:
     """Prints the samples, or replaces a file: its readers never see a part."""
     text = exposition.render(found)
     if output is None:
-        click.echo(text, nl=False)
+        exact(text)
         return
     try:
         with atomic_file(output) as file:

@@ -109,7 +109,7 @@ def repair(
             _write(Path(path), text)
             output.message(f"wrote {len(changes)} statements to {path}")
         elif not apply and not as_json:
-            click.echo(text, nl=False)
+            output.exact(text)
     equal = compared.equal if compared else not changes
     if not apply or not changes:
         if as_json:

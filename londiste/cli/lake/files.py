@@ -51,5 +51,4 @@ def files(
     if as_json:
         output.as_json(Files(tick=version.tick, table_version=version.number, files=paths))
         return
-    for path in paths:
-        click.echo(path)
+    output.exact("".join(f"{path}\n" for path in paths))

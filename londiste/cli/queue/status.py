@@ -152,7 +152,7 @@ def _look(
 def _print(facts: MonitorFacts, found: list[Finding], speed: Speed | None, *, check: bool) -> None:
     if check:
         # One line that a pager can show.
-        first = f": {found[0].what}" if found else ""
+        first = f": {phrase(found[0].what)}" if found else ""
         more = f", and {len(found) - 1} more" if len(found) > 1 else ""
         click.echo(f"{judge.worst(found).word}{first}{more}")
     else:

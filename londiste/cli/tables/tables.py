@@ -73,8 +73,8 @@ def tables(context: options.Context, names_only: bool, verbose: bool, as_json: b
     if names_only:
         if as_json:
             output.as_json(Names(names=[str(t.name) for t in found]))
-        for table in [] if as_json else found:
-            click.echo(str(table.name))
+        else:
+            output.exact("".join(f"{table.name}\n" for table in found))
         return
     rows: list[Table] = [
         {

@@ -75,6 +75,9 @@ def test_the_exit_code_of_a_check_is_the_worst_finding(conn: Connection, queue: 
         "warning: queue q: the ticker has been paused for 0s",
     )
     assert "do:  londiste queue config q ticker_paused=no" in warning.out
+    conn.execute("update pgq.queue set queue_name = e'q\\u009b'")
+    assert "queue q\\x9b: " in queue("status", "--check").out.splitlines()[0]
+    conn.execute("update pgq.queue set queue_name = 'q'")
     pgq.set_queue_config(conn, "q", "ticker_paused", "false")
     age(conn, "update pgq.tick set tick_time = tick_time - interval '1 day'")
     assert queue("status", "--check").code == 2

@@ -293,6 +293,7 @@ def test_an_export_is_a_file_that_needs_nothing() -> None:
 
 def test_an_export_of_names_that_look_like_patterns_needs_nothing() -> None:
     names = [TableName("public", name) for name in ("a*", "ab", "a?", "a\\*", 'q"\\')]
+    names.append(TableName("public", "x\x9b\u202e\U000e0001\x7f"))
     rules = {names[0]: Rule((("where", "id > 1"),)), names[4]: Rule(policy="log")}
     providers = {"n1": None, "n2": "n1", "n3": "n2"}
     mine = {name: TableState(rules.get(name, Rule())) for name in names if name != names[2]}
@@ -306,6 +307,7 @@ def test_an_export_of_names_that_look_like_patterns_needs_nothing() -> None:
     dsns = {name: f"dbname={name}" for name in providers}
     exported = text(Exported("q", state.nodes, dsns))
     again = parse(Path("x.toml"), exported, tomllib.loads(exported))
+    assert exported.replace("\n", "").isprintable()
     more = dict.fromkeys([*names, TableName("public", "abc")], False)
     assert decide(again, state, wanted(again, more)) == []
 

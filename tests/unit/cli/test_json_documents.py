@@ -40,10 +40,22 @@ def test_values_have_the_forms_of_json() -> None:
 
 
 def test_a_document_is_one_line_with_the_version_first(capsys: pytest.CaptureFixture[str]) -> None:
-    output.as_json({"name": "é\n"})
+    name = "é\n\x9b\u202e\U000e0001"
+    output.as_json({"name": name})
     out = capsys.readouterr().out
     assert out.count("\n") == 1
-    assert list(json.loads(out).items()) == [("version", documents.VERSION), ("name", "é\n")]
+    assert "é" in out and out.rstrip("\n").isprintable()
+    assert list(json.loads(out).items()) == [("version", documents.VERSION), ("name", name)]
+
+
+def test_text_for_programs_is_exact_but_on_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output.exact("a\x9b\n\tb\n")
+    assert capsys.readouterr().out == "a\x9b\n\tb\n"
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    output.exact("a\x9b\n\tb\n")
+    assert capsys.readouterr().out == "a\\x9b\n\tb\n"
 
 
 def test_rows_are_a_list_below_their_key_or_a_table(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -65,9 +66,10 @@ def test_bars_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
     with progress_display._Bars() as bars:
         bars(ITEMS)
         assert len(bars._bars) == 5
-        bars(ITEMS[:1])
-        assert list(bars._bars) == ["public.a"]
+        bars([ITEMS[0], replace(ITEMS[2], table="public.x\x9b2J")])
+        assert list(bars._bars) == ["public.a", "public.x\x9b2J: analyze"]
     assert "750 rows" in written.getvalue()
+    assert r"public.x\x9b2J" in written.getvalue() and "\x9b" not in written.getvalue()
 
 
 def test_the_stream_of_json_has_a_document_per_copy(capsys: pytest.CaptureFixture[str]) -> None:
