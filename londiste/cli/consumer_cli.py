@@ -230,7 +230,7 @@ def _counted(
         ) from None
     tally = ConsumerTally(consumer.listed_as.value, inherited())
     consumer._observe = tally.batch
-    with listening(settings.metrics) as endpoint:
+    with listening(settings) as endpoint:
 
         def serve() -> None:
             if endpoint is None:

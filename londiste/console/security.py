@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Collection
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -12,6 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from londiste.errors import BadOption
 from londiste.settings.fields import split_address
+from londiste.settings.hosts import known_host
 
 #: No script, style or form of another origin, none inside the page, and no frame around it.
 POLICY = (
@@ -76,25 +76,6 @@ def public_host(url: str) -> str:
             hint="write public_url = https://londiste.example.org",
         )
     return host.lower()
-
-
-def known_host(header: str, hosts: Collection[str]) -> bool:
-    """Pure: whether a request names this console.
-
-    A page of another site can make a browser send requests here under its own name (DNS rebinding),
-    but not under an address, which is why addresses are known.
-    """
-    try:
-        host = urlsplit(f"//{header}").hostname or ""
-    except ValueError:
-        return False
-    if host in ("localhost", *hosts):
-        return True
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 def same_origin(headers: Headers, scheme: str, public_url: str) -> bool:

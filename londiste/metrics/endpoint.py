@@ -15,7 +15,7 @@ import socket
 import socketserver
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
@@ -23,7 +23,8 @@ from typing import Any, ClassVar
 
 from londiste.daemon.loop import as_londiste, describe
 from londiste.errors import BadOption
-from londiste.settings.fields import split_address
+from londiste.settings.fields import MetricsFields, split_address
+from londiste.settings.hosts import is_scrape, own_names
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +36,7 @@ CLIENT_SECONDS = 5.0
 _LEAVE_SECONDS = 1.0
 #: Seconds until the next attempt after the system had no room for a client.
 _NO_ROOM_SECONDS = 1.0
+_UNKNOWN = b"unknown host: use an address, or add the name to metrics_hosts\n"
 
 
 @dataclass(frozen=True)
@@ -52,11 +54,14 @@ Routes = Mapping[str, Callable[[], Response]]
 class Endpoint:
     """A listening socket, and the server on it once ``serve`` is called.
 
+    hosts -- names by which requests may reach it, besides those that ``is_scrape`` knows.
+
     Raises BadOption if the address cannot be used.
     """
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, hosts: Collection[str] = ()) -> None:
         host, port = split_address(address)
+        self._hosts = (host, *hosts)
         try:
             family, kind, _, _, where = socket.getaddrinfo(
                 host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -79,7 +84,7 @@ class Endpoint:
 
     def serve(self, routes: Routes) -> None:
         """Answers requests from now on, in threads."""
-        server = _Server(self.socket, routes)
+        server = _Server(self.socket, routes, self._hosts)
         threading.Thread(target=server.accept_all, name="endpoint", daemon=True).start()
         log.info("metrics at %s/metrics", self.url)
 
@@ -92,15 +97,15 @@ class Endpoint:
 
 
 @contextlib.contextmanager
-def listening(address: str) -> Iterator[Endpoint | None]:
-    """An endpoint at an address; None without one."""
-    if not address:
+def listening(settings: MetricsFields, *, once: bool = False) -> Iterator[Endpoint | None]:
+    """The endpoint of the settings; None without one, and for a process that ends by itself."""
+    if once or not settings.metrics:
         yield None
         return
     from londiste.metrics import exposition
 
     exposition.require()
-    endpoint = Endpoint(address)
+    endpoint = Endpoint(settings.metrics, settings.metrics_hosts)
     try:
         yield endpoint
     finally:
@@ -110,11 +115,11 @@ def listening(address: str) -> Iterator[Endpoint | None]:
 class _Server(socketserver.ThreadingMixIn, socketserver.BaseServer):
     daemon_threads = True
 
-    def __init__(self, listener: socket.socket, routes: Routes) -> None:
+    def __init__(self, listener: socket.socket, routes: Routes, hosts: Collection[str]) -> None:
         class Handler(_Handler):
             pass
 
-        Handler.routes = routes
+        Handler.routes, Handler.hosts = routes, hosts
         super().__init__(listener.getsockname(), Handler)
         self.socket = listener
         self._places = threading.BoundedSemaphore(MOST_CLIENTS)
@@ -197,6 +202,7 @@ class _Handler(BaseHTTPRequestHandler):
     server_version = "londiste"
     sys_version = ""
     routes: ClassVar[Routes] = {}
+    hosts: ClassVar[Collection[str]] = ()
 
     server: _Server
 
@@ -212,6 +218,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _response(self) -> Response:
         self.server.asking.pop(self.connection, None)
+        # Browsers always name one.
+        for host in self.headers.get_all("Host", []):
+            if not is_scrape(host, self.hosts, own_names):
+                return Response(_UNKNOWN, HTTPStatus.MISDIRECTED_REQUEST)
         route = self.routes.get(self.path.partition("?")[0])
         if route is None:
             return Response(b"not found\n", HTTPStatus.NOT_FOUND)

@@ -208,6 +208,11 @@ class MetricsFields(BaseModel):
         description="Address (HOST:PORT) of /metrics, /healthz and /readyz, for example"
         " 127.0.0.1:9187; needs the extra web (default: none).",
     )
+    metrics_hosts: WordList = Field(
+        (),
+        description="Host names in URLs of /metrics, besides addresses, the name of this host, and"
+        " names that are not public.",
+    )
 
 
 class ReadyFields(MetricsFields):

@@ -352,6 +352,7 @@ OF_THE_PROCESS = (
     "syslog_address",
     "pidfile",
     "metrics",
+    "metrics_hosts",
 )
 
 #: What names a worker, and what its session on the node was opened with: that has its lock.

@@ -61,7 +61,7 @@ class DispatchProgram(Program):
             worker.check()
             once = given["once"]
             with (
-                listening("" if once else settings.metrics) as endpoint,
+                listening(settings, once=once) as endpoint,
                 self.context.process(
                     settings,
                     pid=None if once else settings.pidfile,

@@ -23,7 +23,7 @@ from londiste.settings.fields import ENV_PREFIX
 _GROUPS = 3
 
 #: What --set and the environment say of this process alone, and not of its children.
-_OWN = ("metrics", "pidfile", "logfile")
+_OWN = ("metrics", "metrics_hosts", "pidfile", "logfile")
 
 
 @click.command()
@@ -77,7 +77,7 @@ def run(
     # Wrong settings are reported before the start in the background.
     read()
     with (
-        listening(own.metrics) as endpoint,
+        listening(own) as endpoint,
         context.process(
             own,
             pid=own.pidfile,

@@ -95,7 +95,7 @@ def ticker(
     if daemon.background and settings.pidfile and running(settings.pidfile) is None:
         try_out(wanted)
     with (
-        listening(settings.metrics) as endpoint,
+        listening(settings) as endpoint,
         ctx.process(settings, pid=settings.pidfile, background=daemon.background) as signals,
     ):
         tally = TickerTally("ticker", inherited())

@@ -73,7 +73,7 @@ def worker(
         with closing(Signals()) as none:
             Worker(read, none).try_out()
     with (
-        listening("" if once else settings.metrics) as endpoint,
+        listening(settings, once=once) as endpoint,
         ctx.process(
             settings,
             pid=None if once else settings.pidfile,

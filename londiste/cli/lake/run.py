@@ -26,7 +26,7 @@ def run(ctx: options.Context, /, daemon: options.DaemonCall, **given: Any) -> No
     if daemon.signalled(settings.pidfile, by_run=True):
         return
     with (
-        listening(settings.metrics) as endpoint,
+        listening(settings) as endpoint,
         ctx.process(settings, pid=settings.pidfile, background=daemon.background) as signals,
         LakeWorker(settings) as worker,
     ):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from londiste.console.security import known_host, public_host, refuse_open
+from londiste.console.security import public_host, refuse_open
 from londiste.errors import BadOption
+from londiste.settings.hosts import known_host
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,8 @@ from londiste.metrics import exposition
 from londiste.metrics.cache import Cache
 from londiste.metrics.endpoint import Endpoint, Response, listening
 from londiste.settings import TickerSettings, load
-from londiste.settings.fields import split_address
+from londiste.settings.fields import MetricsFields, split_address
+from londiste.settings.hosts import is_scrape
 from tests.support.waiting import wait_for
 
 
@@ -60,7 +61,8 @@ def test_known_paths_are_answered(served: tuple[str, int]) -> None:
 @pytest.mark.parametrize(
     ("request_", "code"),
     [
-        (b'GET /metrics HTTP/1.1\r\nHost: evil.example"><script>\r\n\r\n', b"200"),
+        (b'GET /metrics HTTP/1.1\r\nHost: evil.example"><script>\r\n\r\n', b"421"),
+        (b"GET /metrics HTTP/1.1\r\nHost: a\r\nHost: evil.example\r\n\r\n", b"421"),
         (b"GET /../../etc/passwd<script> HTTP/1.1\r\n\r\n", b"404"),
         (b"GET //evil.example/metrics HTTP/1.1\r\n\r\n", b"404"),
         (b"GET http://evil.example/metrics HTTP/1.1\r\n\r\n", b"404"),
@@ -82,6 +84,31 @@ def test_nothing_of_a_hostile_request_is_repeated(
     assert answer.split(b" ")[1] == code if answer.startswith(b"HTTP/") else answer
     assert not any(word in answer.lower() for word in (b"evil", b"script", b"eee", b"secret"))
     assert b"python" not in answer.lower()
+
+
+@pytest.mark.parametrize(
+    ("header", "known"),
+    [
+        ("10.0.0.7:9187", True),
+        ("[::1]:9187", True),
+        ("db1.example.com:9187", True),
+        ("DB1.Example.com.", True),
+        # Compose, Kubernetes, the network at home.
+        ("londiste:9187", True),
+        ("londiste.monitoring.svc:9187", True),
+        ("londiste.monitoring.svc.cluster.local:9187", True),
+        ("ip-10-0-0-7.eu-west-1.compute.internal:9187", True),
+        ("own.example.net:9187", True),
+        ("evil.example.com:9187", False),
+        ("db1.example.com.evil.example", False),
+        ("londiste@evil.example", False),
+        ("local", True),
+        ("[::1", False),
+        ("", False),
+    ],
+)
+def test_a_scrape_names_this_host_or_a_name_that_no_site_has(header: str, known: bool) -> None:
+    assert is_scrape(header, ["db1.Example.com"], lambda: ["own.example.net"]) is known
 
 
 REQUEST = b"GET /metrics HTTP/1.0\r\n\r\n"
@@ -158,9 +185,9 @@ def test_without_the_package_the_hint_installs_it(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(BadOption, match="prometheus-client is not installed") as error:
         exposition.require()
     assert error.value.hint == 'pip install "londiste4[web]"'
-    with pytest.raises(BadOption), listening("127.0.0.1:0"):
+    with pytest.raises(BadOption), listening(MetricsFields(metrics="127.0.0.1:0")):
         pass
-    with listening("") as nothing:
+    with listening(MetricsFields()) as nothing:
         assert nothing is None
 
 
