@@ -268,11 +268,15 @@ def still_running(asked: Callable[[], Found]) -> set[str]:
     asked -- as for ``Daemons``.  Raises the error of a database that does not answer.
     """
 
-    def left() -> set[str]:
-        return asked().certain() - {TICKER}
+    left = set[str]()
 
-    wait_until(lambda: not left(), _QUIET_SECONDS)
-    return left()
+    def quiet() -> bool:
+        left.clear()
+        left.update(asked().certain() - {TICKER})
+        return not left
+
+    wait_until(quiet, _QUIET_SECONDS)
+    return left
 
 
 @contextlib.contextmanager

@@ -435,6 +435,10 @@ class Worker:
 
         Returns what ends the pause early: the notification of a decision about an event.
         """
+        if isinstance(error, NodeDropped):
+            # Commands wait for the end of its sessions.
+            self._sessions.close()
+            return ()
         self._sessions.drop_broken()
         self._errors.store(error)
         # It lives, and repeats what fails.

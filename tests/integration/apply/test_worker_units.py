@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import psycopg
@@ -18,8 +19,9 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType
 from londiste.daemon.loop import as_londiste
 from londiste.daemon.signals import Signals
-from londiste.errors import NodeUnreachable
+from londiste.errors import NodeDropped, NodeUnreachable
 from londiste.orchestration.connections import Connections
+from londiste.orchestration.daemons import Question, ask, still_running, worker_runs
 from londiste.pgq import batches
 from londiste.replication.apply.prefetch import JOIN_EVENTS
 from londiste.replication.worker.provider import Source
@@ -165,6 +167,30 @@ def test_a_tick_that_comes_while_the_last_batch_is_finished_is_not_slept_through
     bench.source.listener.drain()
     bench.worker.unit()
     assert bench.rows() == 3, "asked for, whatever was heard"
+
+
+def test_a_worker_whose_node_was_dropped_holds_nothing(
+    bench: Bench,
+) -> None:
+    leaf, worker = bench.leaf, bench.worker
+
+    def sessions() -> int:
+        ask = "select count(*) from pg_stat_activity where application_name ~ '^londiste worker '"
+        return int(leaf.database.value(f"{ask} and datname = current_database()"))
+
+    with Connections(name="tests") as sites:
+        here = sites.at(leaf.database.dsn)
+        runs = partial(worker_runs, queue=QUEUE)
+        wait_for(lambda: runs(here), what="the worker")
+        nodes.drop_node(here, QUEUE, "leaf")
+        for _ in range(2):
+            with pytest.raises(NodeDropped) as dropped:
+                worker.unit()
+            worker._recover(dropped.value)
+            wait_for(lambda: sessions() == 0, what="the end of its sessions")
+            assert not runs(here)
+            # Whoever waits for it is told at once.
+            assert still_running(lambda: ask([Question("w", "", runs)], lambda _: here)) == set()
 
 
 def test_a_worker_of_ours_is_known_for_ours_in_its_node(bench: Bench) -> None:
