@@ -27,6 +27,14 @@ def escaped_json(document: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in document)
 
 
+_REPEAT = "repeat the command"
+
+
+def repeated(hint: str, how: str = _REPEAT) -> str:
+    """Pure: a hint that also says that the command is to be repeated, if it does not say so."""
+    return hint if _REPEAT in hint else "; then ".join(filter(None, [hint, how]))
+
+
 def hint_in(text: str) -> str:
     """The hint of an error as it is stored and logged; '' for none."""
     return text.partition("; hint: ")[2]

@@ -350,7 +350,7 @@ class Applier:
                 f"{self._node}: tables have changed while the batch is applied:"
                 f" {', '.join(sorted(map(str, tables)))}",
                 detail=known.message,
-                hint="a daemon applies the batch again; after --once, run the command again",
+                hint="a daemon applies the batch again; after --once, repeat the command",
             ) from error
         raise known from error
 

@@ -74,7 +74,7 @@ begin
                         hint = coalesce((
                             -- Those that have held it all the time; who may not see that sees all.
                             select 'end the transaction: ' || string_agg(h.how, '; ' order by h.how)
-                                || '; then run the command again'
+                                || '; then repeat the command'
                             from (
                                 select format('select pg_terminate_backend(%s)', l.pid)
                                 from pg_locks as l
@@ -90,7 +90,7 @@ begin
                                 join pg_prepared_xacts as p on p.transaction = x.transactionid
                                 where l.locktype = 'relation' and l.granted
                                     and l.relation = v_table and l.pid is null
-                            ) as h(how)), 'run the command again');
+                            ) as h(how)), 'repeat the command');
                 end if;
                 v_first := v_table;
         end;

@@ -34,6 +34,7 @@ from londiste.replication import replication_role
 from londiste.replication.commands import fkeys
 from londiste.replication.failover import readiness
 from londiste.replication.failover.switchover_sequences import carry
+from londiste.wording import repeated
 
 _SHOWN = 5
 
@@ -228,7 +229,7 @@ def _require_replica(pair: Pair, here: Side) -> None:
         error.say_more(
             f"the {here.name} database could not replicate, and a switch could not be reversed;"
             " nothing was changed",
-            hint=f"{error.hint}; then repeat the command",
+            hint=repeated(error.hint),
         )
         raise
 

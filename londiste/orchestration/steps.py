@@ -16,6 +16,7 @@ import psycopg
 from londiste.daemon import crash
 from londiste.errors import TransientError, from_database
 from londiste.orchestration.connections import Connections
+from londiste.wording import repeated
 
 
 class Step(Protocol):
@@ -79,7 +80,7 @@ def execute(
             step.run(sites)
         except (TransientError, psycopg.OperationalError) as error:
             ours = from_database(error)
-            ours.say_more(f"at this step: {step.describe()}", _and_again(ours.hint))
+            ours.say_more(f"at this step: {step.describe()}", repeated(ours.hint))
             if ours is error:
                 raise
             raise ours from error
@@ -113,8 +114,3 @@ class _Look:
 
 def _group(step: Step) -> tuple[type[Step], str]:
     return type(step), getattr(step, "dsn", "")
-
-
-def _and_again(hint: str) -> str:
-    again = "repeat the command"
-    return hint if again in hint else "; then ".join(filter(None, [hint, again]))

@@ -53,6 +53,7 @@ WORDS = {
     r"(?:has|have) heard|hears? of": "is notified",
     r"fall apart": "changes are not replicated",
     r"brought up to date|up to date, or": "upgrade",
+    r"run the (?:same )?command again": "repeat the command, for which wording.repeated looks",
 }
 FORBIDDEN = re.compile("|".join(rf"(?:\b(?:{words})\b)" for words in WORDS), re.IGNORECASE)
 

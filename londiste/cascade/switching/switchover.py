@@ -59,6 +59,7 @@ from londiste.orchestration import steps as plan
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import Step
 from londiste.pgq import queues
+from londiste.wording import repeated
 
 #: Seconds that a server has for an answer while writes are blocked, at least.
 _ANSWER_SECONDS = 2.0
@@ -247,7 +248,7 @@ def execute(
         ours.say_more(
             f"{switch.promoting.at.name} is the root and takes events; the old root is closed and"
             " may not replicate yet",
-            hint="" if isinstance(ours, TransientError) else _then(ours.hint, again),
+            hint="" if isinstance(ours, TransientError) else repeated(ours.hint, again),
         )
         raise ours from failed
 
@@ -266,10 +267,6 @@ def _promote(switch: Switchover, sites: Connections, report: Callable[[Step], No
 def _is_unknown(error: LondisteError) -> bool:
     """Whether it is unknown what a step has done, after this error."""
     return isinstance(error, TransientError) and not isinstance(error, (LockTimeout, Deadlock))
-
-
-def _then(hint: str, more: str) -> str:
-    return "; then ".join(filter(None, [hint, more]))
 
 
 def _refuse_closed(sites: Connections, scene: ClusterState, root: NodeInfo) -> None:

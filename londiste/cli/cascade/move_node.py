@@ -31,7 +31,7 @@ def move_node(context: options.Context, node: str, connection: str, how: options
 
     For a node whose database, server or address was renamed or moved. CONNECTION is how the other
     nodes reach it now, without a password. First change `db` in its own settings and restart its
-    daemons. A node that does not answer is named; run the command again with its settings.
+    daemons. A node that does not answer is named; repeat the command with its settings.
     """
     settings = context.settings(NodeSettings)
     with sites(settings, bounded=True) as where:

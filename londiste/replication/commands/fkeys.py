@@ -250,7 +250,7 @@ def plan_end(sites: Connections, node: str, dsn: str, queue: str) -> list[Step]:
     return steps
 
 
-_AGAIN = "then run the command again"
+_AGAIN = "then repeat the command"
 
 
 class KeyViolated(StateError):

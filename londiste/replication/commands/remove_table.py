@@ -68,7 +68,7 @@ def plan(
             f"node {node.name} adds automatically: {', '.join(again)}",
             detail="its worker would add them again at once; nothing was removed",
             hint="add it to auto_add_exclude in the node's settings, reload the worker (-r),"
-            " then run the command again",
+            " then repeat the command",
         )
     for name in picked.chosen:
         if name in mine:

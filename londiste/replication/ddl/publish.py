@@ -292,7 +292,7 @@ class Runner:
                 f"script {name}: no lock on node {node.name}: {error.message}",
                 detail="; ".join([detail, *(f"locks are held by {one}" for one in held)]),
                 hint=end_transactions(held, node.name)
-                + "run the command again; or use a longer --timeout",
+                + "repeat the command; or use a longer --timeout",
             ) from error
         # Whoever stood in the queue behind our lock goes first.
         time.sleep(min(pause(tries, longest=2.0), deadline - now))
@@ -314,12 +314,12 @@ def _hint_at_command(error: ScriptFailed, name: str, *, recorded: bool) -> None:
     cause = error.hint.replace(choices(name), "").removesuffix("; ")
     if recorded:
         again = (
-            "remove the cause, then run the command again; or: londiste execute skip"
+            "remove the cause, then repeat the command; or: londiste execute skip"
             f" {word(name)}, then run a script with another name"
         )
     else:
         again = (
-            "correct the script or remove the cause, then run the command again;"
+            "correct the script or remove the cause, then repeat the command;"
             " the script was rolled back"
         )
     error.say_more("", "; ".join(filter(None, [cause, again])))

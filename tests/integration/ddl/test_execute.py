@@ -254,7 +254,7 @@ def test_a_build_that_fails_on_the_root_is_repeated_by_the_command(tree: Tree) -
     text = "create unique index concurrently t_v on t (v)"
     failed = tree.execute("n.sql", text)
     assert failed.code == 5
-    assert "remove the cause, then run the command again" in failed.err
+    assert "remove the cause, then repeat the command" in failed.err
     assert "execute retry" not in failed.err.rpartition("hint: ")[2]
     tree.root.database.execute("delete from t")
     assert tree.execute("n.sql", text).code == 0

@@ -24,7 +24,7 @@ def test_what_would_break_replication_is_refused_on_the_root(tree: Tree) -> None
         assert said in done.err, text
         # No worker runs it on the root: the command is given again there.
         hint = done.err.rpartition("hint: ")[2]
-        assert "then run the command again" in hint, text
+        assert "then repeat the command" in hint, text
         assert "execute retry" not in hint, text
     assert tree.root.database.value("select count(*) from londiste.applied_execute") == 0
     assert tree.root.database.value("select to_regclass('public.t') is not null")

@@ -11,7 +11,7 @@ from londiste.cli import cli, main, output
 from londiste.cli.errors import _lookup, run, tell
 from londiste.cli.hints import Given, completed, given
 from londiste.errors import LondisteError
-from londiste.wording import at_node
+from londiste.wording import at_node, repeated
 
 COMMANDS = {"wait-sync": {"--json"}, "config": set(), "members": set()}
 COMMANDS |= {"create-root": set(), "create-leaf": {"--provider"}}
@@ -188,3 +188,10 @@ def test_a_node_behind_the_command_is_repeated_too(
     # A command with a --node of its own means another one by it.
     assert run(cli, ["-c", str(file), "pause", "--node", "main", "--timeut", "1"]) == 2
     assert "--node main pause" not in capsys.readouterr().err
+
+
+def test_a_hint_says_once_that_the_command_is_to_be_repeated() -> None:
+    assert repeated("") == "repeat the command"
+    assert repeated("start it") == "start it; then repeat the command"
+    for hint in ("repeat the command", "start it; then repeat the command with --force"):
+        assert repeated(hint) == repeated(hint, "repeat the command here") == hint

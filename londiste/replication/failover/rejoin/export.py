@@ -171,5 +171,5 @@ def _trouble(verb: str, path: Path, error: Exception) -> StateError:
     return StateError(
         f"cannot {verb} {path}: {getattr(error, 'strerror', None) or error}",
         detail="the diverged events are still in the queue; nothing was changed",
-        hint="run the command again with a writable path: --export FILE",
+        hint="repeat the command with a writable path: --export FILE",
     )

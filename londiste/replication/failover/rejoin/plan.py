@@ -71,7 +71,7 @@ def decide(node: str, found: Lost, choice: RejoinOption) -> Decided:
         raise StateError(
             f"scripts ran on {node} only: {', '.join(found.scripts)}",
             detail="no other node has their effects, and they cannot be undone automatically",
-            hint="undo their effects by hand, then run the command again with --scripts-undone",
+            hint="undo their effects by hand, then repeat the command with --scripts-undone",
         )
     affected = [t for t in found.here() if t.stored]
     undone = tuple(t for t in affected if not t.obstacle) if choice.undo else ()
@@ -90,7 +90,7 @@ def decide(node: str, found: Lost, choice: RejoinOption) -> Decided:
                 t.describe() + (f" (cannot be undone: {t.obstacle})" if t.obstacle else "")
                 for t in left
             ),
-            hint="review the export, then run the command again with --undo to revert the"
+            hint="review the export, then repeat the command with --undo to revert the"
             " changes, --resync to copy the tables again, or both to undo where possible",
         )
     beside = [t for t in left if t.copied_beside]
@@ -165,7 +165,7 @@ class Resurrection:
     def _last_tick(self, sites: Connections) -> int:
         found = operation_log.find(sites.at(self.at.dsn), self.queue)
         if found is None or found.last_tick is None:
-            raise StateError(f"root {self.at.name} is not closed", hint="run the command again")
+            raise StateError(f"root {self.at.name} is not closed", hint="repeat the command")
         return found.last_tick
 
 
@@ -231,8 +231,8 @@ class Export:
             raise StateError(
                 f"{written} events were exported, {found.events} were found",
                 detail="the queue still changes after it was closed",
-                hint=f"find the session that writes into it; then remove {of.files.lines} and run"
-                " the command again",
+                hint=f"find the session that writes into it; then remove {of.files.lines} and"
+                " repeat the command",
             )
 
 
