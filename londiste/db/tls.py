@@ -58,11 +58,29 @@ def default_mode(given: Mapping[str, object], environment: Mapping[str, str]) ->
 
 
 def is_socket(given: Mapping[str, object], environment: Mapping[str, str]) -> bool:
-    """Pure: whether connection parameters lead to a socket of the file system."""
-    hosts = str(given.get("hostaddr") or environment.get("PGHOSTADDR") or "") or str(
-        given.get("host") or environment.get("PGHOST") or ""
+    """Pure: whether connection parameters lead to nothing but sockets of the file system.
+
+    As libpq reads its two lists: where the address of a server is empty it takes the host, and
+    where that is empty, too, the usual directory.  It refuses lists of different length.
+    """
+    hosts = _list(given, environment, "host", "PGHOST")
+    addresses = _list(given, environment, "hostaddr", "PGHOSTADDR")
+    if addresses == [""]:
+        addresses *= len(hosts)
+    elif hosts == [""]:
+        hosts *= len(addresses)
+    return len(hosts) == len(addresses) and all(
+        not address and (not host or host.startswith(("/", "@")))
+        for host, address in zip(hosts, addresses, strict=True)
     )
-    return all(not host or host.startswith(("/", "@")) for host in hosts.split(","))
+
+
+def _list(
+    given: Mapping[str, object], environment: Mapping[str, str], parameter: str, variable: str
+) -> list[str]:
+    """One of libpq's lists.  A parameter that is given hides the variable, also an empty one."""
+    found = given.get(parameter)
+    return str(environment.get(variable, "") if found is None else found).split(",")
 
 
 def root_certificate(environment: Mapping[str, str]) -> str:

@@ -61,12 +61,13 @@ def reach(location: str, extra: str, *, node: str = "") -> str:
     """
     more = extra_parameters(extra)
     try:
-        stored = _parsed(location)
+        given = conninfo.conninfo_to_dict(location)
     except psycopg.Error as error:
         raise StateError(
             f"{_whose(location, node)} is not a connection string",
             hint=f"store a valid one: londiste move-node {word(node or 'NODE')} CONNECTION",
         ) from error
+    stored = given_parameters(given)
     if is_of_one_node(more):
         if leads_to_same(stored, more):
             return extra
@@ -80,7 +81,8 @@ def reach(location: str, extra: str, *, node: str = "") -> str:
             f" the parameter is right, write {found.parameter}=… into remote_extra_connstr of these"
             " settings",
         )
-    return location if not more and found == stored else conninfo.make_conninfo("", **found)
+    # An empty parameter would hide that of the environment, and what it proves.
+    return location if found == given else conninfo.make_conninfo("", **found)
 
 
 def completed(dsn: str, extra: str) -> str:
@@ -101,7 +103,7 @@ def with_parameters(dsn: str, **more: str | int | None) -> str:
 
 def refusal(location: str) -> Refused | None:
     """Why no program would use a location, whatever its settings.  Raises psycopg.Error."""
-    found = used(_parsed(location), {}, {})
+    found = used(given_parameters(conninfo.conninfo_to_dict(location)), {}, {})
     return found if isinstance(found, Refused) else None
 
 
@@ -135,6 +137,8 @@ def _less_proof(
             return Refused(parameter, "the environment of this program sets it")
     if kept.get("channel_binding", "require") != "require":
         return Refused("channel_binding", "only require is taken from a stored location")
+    if "hostaddr" in kept and not all(kept["hostaddr"].split(",")):
+        return Refused("hostaddr", "an address of its list is empty, so the host is used")
     place = {**kept, **extra}
     if "service" not in place and tls.is_socket(place, environment):
         return None
@@ -156,14 +160,10 @@ def _less_proof(
 
 
 def _usual_mode(own: Mapping[str, str], environment: Mapping[str, str]) -> str:
-    if "service" in own:
+    if "service" in own or environment.get("PGSERVICE"):
         # What its file asks for is not known here.
         return "verify-full"
     return tls.default_mode(own, environment) or "prefer"
-
-
-def _parsed(dsn: str) -> dict[str, str]:
-    return given_parameters(conninfo.conninfo_to_dict(dsn))
 
 
 def _whose(location: str, node: str) -> str:

@@ -171,6 +171,18 @@ def test_what_check_says() -> None:
         ({"host": "/run,db"}, {"PGSSLROOTCERT": "/r"}, "verify-full"),
         ({"hostaddr": "10.0.0.1"}, {"PGSSLROOTCERT": "/r"}, "verify-full"),
         ({"service": "shop"}, {"PGSSLROOTCERT": "/r"}, None),
+        # libpq takes the host where an address of the list is empty.
+        ({"host": "db,db", "hostaddr": ","}, {"PGSSLROOTCERT": "/r"}, "verify-full"),
+        ({"host": "/run,db", "hostaddr": ","}, {"PGSSLROOTCERT": "/r"}, "verify-full"),
+        ({"host": "/run,db"}, {"PGSSLROOTCERT": "/r", "PGHOSTADDR": ","}, "verify-full"),
+        ({"host": "/run, "}, {"PGSSLROOTCERT": "/r"}, "verify-full"),
+        ({"host": "/run", "hostaddr": "10.0.0.1"}, {"PGSSLROOTCERT": "/r"}, "verify-full"),
+        ({"host": "/run", "hostaddr": ","}, {"PGSSLROOTCERT": "/r"}, "verify-full"),
+        ({"host": "/run,@name,", "hostaddr": ",,"}, {"PGSSLROOTCERT": "/r"}, None),
+        ({"hostaddr": ","}, {"PGSSLROOTCERT": "/r"}, None),
+        # An empty parameter hides that of the environment.
+        ({"host": "db"}, {"PGSSLROOTCERT": "/r", "PGHOSTADDR": "10.0.0.1"}, "verify-full"),
+        ({"host": ""}, {"PGSSLROOTCERT": "/r", "PGHOST": "db"}, None),
     ],
 )
 def test_the_mode_by_what_is_given(

@@ -77,12 +77,39 @@ def test_a_location_names_no_file_and_no_option_of_the_session(parameter: str) -
         ("channel_binding=disable", "", {}, "channel_binding"),
         ("gssencmode=disable", "", {"PGGSSENCMODE": "require"}, "gssencmode"),
         ("gssencmode=disable", "", {}, None),
+        # The file of a service may say verify-full.
+        ("sslmode=disable", "", {"PGSERVICE": "s"}, "sslmode"),
+        ("sslmode=verify-full", "", {"PGSERVICE": "s"}, None),
     ],
 )
 def test_a_location_asks_for_no_less_proof(
     location: str, extra: str, environment: dict[str, str], parameter: str | None
 ) -> None:
     assert refused(f"{PLACE} {location}", extra, **environment) == parameter
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "host=evil,evil hostaddr=,",
+        "host=/tmp,127.0.0.1 hostaddr=,",
+        "host=@name,evil hostaddr=,",
+        "postgresql://%2Ftmp,evil/x?hostaddr=,",
+        "postgresql://%2Ftmp%2Cevil/x?hostaddr=%2C",
+    ],
+)
+def test_libpq_connects_to_a_host_whose_address_is_empty(location: str) -> None:
+    place = parts(location) | {"port": "5433", "dbname": "x"}
+    for mode in ({}, {"sslmode": "disable"}, {"sslmode": "verify-full"}):
+        for environment in ({}, {"PGSSLROOTCERT": "/r"}):
+            found = used(place | mode, {}, environment)
+            assert isinstance(found, Refused)
+            assert found.parameter in ("hostaddr", "sslmode")
+
+
+def test_an_empty_parameter_does_not_replace_that_of_the_environment() -> None:
+    for empty in ("require_auth=''", "sslrootcert=''", "sslmode=''", "hostaddr=''", "options=''"):
+        assert parts(reach(f"{PLACE} {empty}", "")) == parts(PLACE)
 
 
 def test_the_root_certificate_of_the_account_counts(tmp_path: Path) -> None:
