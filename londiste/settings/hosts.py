@@ -44,11 +44,13 @@ def own_names() -> frozenset[str]:
 
 
 def _host(header: str) -> str:
-    """Pure: the name or address in a header, in lower case; '' without one."""
+    """Pure: the name or address in a header, in lower case; '' without one, or with a user or path."""
     try:
-        return (urlsplit(f"//{header}").hostname or "").removesuffix(".")
+        parts = urlsplit(f"//{header}")
+        host = parts.hostname or ""
     except ValueError:
         return ""
+    return "" if parts.netloc != header or "@" in header else host.removesuffix(".")
 
 
 def _is_address(host: str) -> bool:
