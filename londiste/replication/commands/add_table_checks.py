@@ -237,13 +237,22 @@ def require_owner(conn: Connection, facts: Facts | None) -> None:
 def require_one_of_tree(
     conn: Connection, added: Sequence[TableName], done: Sequence[TableName]
 ) -> None:
-    """Refuses a partition together with its partitioned table.  Raises StateError.
+    """Refuses a partition together with its partitioned table, and foreign partitions.
+
+    Raises StateError.
 
     done -- tables that are in the queue already.
     """
     names = {"added": list(map(str, added)), "done": list(map(str, done))}
     for row in fetch(conn, "partition_conflicts", **names):
         partition, above = row["partition"], row["above"]
+        if row["detach"]:
+            raise StateError(
+                f"partition {partition} of table {above} is a foreign table",
+                detail="its rows are on another server, where no trigger captures them; nothing"
+                " was added",
+                hint=f"detach it: {row['detach']}; or add the other partitions, each by its name",
+            )
         if row["partition_added"] and row["above_added"]:
             hint = f"add one of them: londiste add-table {argument(above)}"
         else:

@@ -242,6 +242,13 @@ def test_a_partition_that_is_a_foreign_table_is_not_left_out(
     root.db.execute(
         "create foreign table far_1 partition of far for values from (1) to (9) server s"
     )
+    root.db.execute("create table near (id int) partition by list (id)")
+    root.db.execute("create table sub partition of near default partition by list (id)")
+    root.db.execute('create foreign table "Far" partition of sub default server s')
+    refused = londiste(root.db, "add-table", "near", "--insert-only")
+    assert "partition public.Far of table public.near is a foreign table" in refused.err
+    root.db.execute(refused.err.partition("detach it: ")[2].partition("; or ")[0])
+    assert londiste(root.db, "add-table", "near", "--insert-only").code == 0
     for create in ("--create", "--create-full"):
         refused = londiste(leaf.db, "add-table", "far", create)
         assert refused.code == 2
