@@ -12,7 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from londiste.error_origin import in_owner_code, raised_by_code, restricted_hint, server_hint
-from londiste.wording import detail_without_values, first_line, without_value
+from londiste.wording import bounded, detail_without_values, first_line, without_value
 
 if TYPE_CHECKING:
     import psycopg
@@ -46,13 +46,46 @@ _BYTES = re.compile(r"0x[0-9a-f]{2}(?: 0x[0-9a-f]{2})*")
 _COLUMN = re.compile(r'(?m)^COPY [^\n]+?, line \d+, (column [^\n]+?)(?:: "|: null|$)')
 
 
+#: Characters of a text of the server that are searched for values.
+_SEARCHED = 20_000
+#: Characters of a message, a detail and a hint.  PostgreSQL lists up to 100 objects in a detail.
+_MOST = (2_000, 8_000, 2_000)
+
+
+def server_text(error: psycopg.Error) -> str:
+    """The message of the server or of the driver, as it is: a long one in part."""
+    return bounded(_message(error))
+
+
 def shown(error: psycopg.Error, values: Values = Values.NONE) -> Shown:
-    """The message, detail and hint of an error of the server, without values of rows."""
-    diag = error.diag
+    """The message, detail and hint of an error of the server, without values of rows.
+
+    A server may send texts of any length: each is shown in part.
+    """
+    whole = (_message(error), error.diag.message_detail or "", server_hint(error))
+    parts = _without_values(error, Shown(*map(_searched, whole)), values)
+    return Shown(
+        *(
+            bounded(part, most, of=len(text) if part and len(text) > _SEARCHED else 0)
+            for part, text, most in zip(parts, whole, _MOST, strict=True)
+        )
+    )
+
+
+def _message(error: psycopg.Error) -> str:
+    text = error.diag.message_primary or first_line(str(error))
+    return text.strip() or type(error).__name__
+
+
+def _searched(text: str) -> str:
+    """Pure: the beginning of a text; a value that it has cut off has an end, to be found by."""
+    return text if len(text) <= _SEARCHED else f'{text[:_SEARCHED]}")'
+
+
+def _without_values(error: psycopg.Error, texts: Shown, values: Values) -> Shown:
     state = error.sqlstate or ""
-    message = (diag.message_primary or first_line(str(error))).strip() or type(error).__name__
-    detail = diag.message_detail or ""
-    hint = server_hint(error) or restricted_hint(error)
+    message, detail = texts.message, texts.detail
+    hint = texts.hint or restricted_hint(error)
     severity = _of(error, "severity_nonlocalized")
     translated = bool(severity) and _of(error, "severity") != severity
     may = _may_quote(error, values)
@@ -67,7 +100,8 @@ def shown(error: psycopg.Error, values: Values = Values.NONE) -> Shown:
     else:
         detail = detail_without_values(detail, state)
         detail = _unquoted(detail, state) if may else detail
-        detail = "; ".join(filter(None, [detail, *_COLUMN.findall(diag.context or "")[:1]]))
+        columns = _COLUMN.findall((error.diag.context or "")[:_SEARCHED])
+        detail = "; ".join(filter(None, [detail, *columns[:1]]))
     return Shown(message, detail, "" if translated or _unquoted(hint, "22") != hint else hint)
 
 

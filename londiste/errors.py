@@ -28,7 +28,7 @@ from londiste.error_origin import (
     unqualified_hint,
 )
 from londiste.error_values import Values, shown
-from londiste.wording import connection_hint, refused_login
+from londiste.wording import bounded, connection_hint, refused_login
 
 if TYPE_CHECKING:
     import psycopg
@@ -347,6 +347,8 @@ def from_database(
     if isinstance(error, LondisteError):
         return error
     ours = _translate(error, f"{where}: " if where else "", where, values)
+    # One that is made of the server's words, as long as they are.
+    ours.hint = bounded(ours.hint)
     ours.sqlstate = error.sqlstate or ""
     return ours
 

@@ -8,13 +8,16 @@ import re
 from collections.abc import Iterable, Iterator
 
 
-def bounded(text: str, most: int = 2_000) -> str:
+def bounded(text: str, most: int = 2_000, *, of: int = 0) -> str:
     """Pure: a text of at most that many characters, and how many it had.
 
     What a server reports may be as long as a trigger of any user likes: it is stored as the error
     of a node, printed by ``status``, and sent by ``notify``.
+
+    of -- characters of the whole text, if this is a part of it already.
     """
-    return text if len(text) <= most else f"{text[:most]}… (of {len(text):,} characters)"
+    whole = max(of, len(text))
+    return text if whole <= most else f"{text[:most]}… (of {whole:,} characters)"
 
 
 def escaped_json(document: str) -> str:

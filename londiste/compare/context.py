@@ -22,6 +22,7 @@ from londiste.db.connection import Connection, describe_dsn, session
 from londiste.db.names import TableName, argument
 from londiste.db.queries import try_condition
 from londiste.engine.base import Engine
+from londiste.error_values import server_text
 from londiste.errors import (
     BadOption,
     LondisteError,
@@ -248,7 +249,7 @@ def pair_up(
                 if state[:2] not in {"42", "22", "0A"} or state == "42501":
                     raise from_database(error, where=describe_dsn(conn.info.dsn)) from error
                 raise BadOption(
-                    f"--where {asked.where}: {error.diag.message_primary or error}",
+                    f"--where {asked.where}: {server_text(error)}",
                     detail=f"table {name} on {describe_dsn(conn.info.dsn)}",
                     hint="write one boolean expression over the columns of the table, with quotes"
                     " around it: --where 'id > 1000'",

@@ -28,6 +28,7 @@ from londiste.copy import progress
 from londiste.copy.sqlapi.control import copy_hold, get_copy_control
 from londiste.db.connection import Connection, describe_dsn, session
 from londiste.db.queries import query, records
+from londiste.error_values import server_text
 from londiste.errors import LondisteError
 
 log = logging.getLogger(__name__)
@@ -395,7 +396,7 @@ class LoadWatch:
             log.info(
                 "%s: copies do not give way to writers, a commit cannot be measured: %s",
                 where,
-                error.diag.message_primary,
+                server_text(error),
             )
             return None
 

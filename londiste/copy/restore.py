@@ -20,6 +20,7 @@ from londiste.db.connection import Connection, whereabouts
 from londiste.db.ddl import NOT_UNIQUE, run_stored
 from londiste.db.names import TableName
 from londiste.db.queries import query, translated
+from londiste.error_values import server_text
 from londiste.errors import EventError, LondisteError, from_database
 from londiste.replication import sqlapi as tables
 from londiste.replication.model import ReplicatedTable
@@ -88,7 +89,7 @@ def not_built(
     if error.sqlstate in NOT_UNIQUE:
         detail = format_detail(error)
         return EventError(
-            f"table {table.dest}: {error.diag.message_primary}",
+            f"table {table.dest}: {server_text(error)}",
             detail=detail,
             # A trigger refuses other writes: the table is a copy.
             hint="correct the rows of the target table in a session with: set"

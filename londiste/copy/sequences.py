@@ -15,6 +15,7 @@ import psycopg
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.queries import fetch, query
+from londiste.error_values import server_text
 from londiste.replication import sqlapi as tables
 
 log = logging.getLogger(__name__)
@@ -71,7 +72,7 @@ def advance(
                 "table %s: sequence %s keeps its value, which is before the source's: %s",
                 dest,
                 sequence.name,
-                error.diag.message_primary or error,
+                server_text(error),
             )
     return moved
 

@@ -20,6 +20,7 @@ from londiste.db import catalog
 from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName, quote
 from londiste.db.queries import query, run_one, try_condition
+from londiste.error_values import server_text
 from londiste.errors import BadOption, UnknownTable, from_database
 from londiste.handlers.base import TableRules
 
@@ -125,7 +126,7 @@ def _require_type(conn: Connection, table: TableName, column: catalog.Column, ex
             return
         why = f"it takes only {row[0]}" if row is not None else ""
     except psycopg.DataError as error:
-        why = error.diag.message_primary or ""
+        why = server_text(error)
     raise BadOption(
         f"table {table}: column {column.name} is {column.type}, which cannot store the values"
         f" that the handler makes, as {example}",
@@ -259,7 +260,7 @@ def _refused(error: psycopg.Error, wants: TableRules, table: str) -> Exception:
     known = from_database(error)
     if (error.sqlstate or "")[:2] not in {"42", "22", "0A"} or error.sqlstate == "42501":
         return known
-    said = error.diag.message_primary or str(error)
+    said = server_text(error)
     if error.sqlstate == "42P17" and wants.text_of:
         return BadOption(
             f"handler shard: the text of column {wants.text_of} depends on settings of the session",

@@ -19,6 +19,7 @@ from psycopg.types.datetime import TimestamptzLoader
 from londiste.db.connection import Connection, whereabouts
 from londiste.db.names import TableName, word
 from londiste.db.queries import first, query, savepoint, translated
+from londiste.error_values import server_text
 from londiste.errors import AccessDenied, BadOption, from_database
 from londiste.pgq.types import Event
 
@@ -103,7 +104,7 @@ def events(
     except psycopg.errors.InsufficientPrivilege as error:
         raise AccessDenied(
             f"queue {queue}: user {conn.info.user} may not read events",
-            detail=str(error.diag.message_primary or ""),
+            detail=server_text(error),
             hint=f"grant pgq_reader to {conn.info.user}",
         ) from error
     except psycopg.Error as error:
@@ -143,7 +144,7 @@ def _rows(conn: Connection, name: str, **parameters: object) -> list[dict[str, A
     except psycopg.errors.InsufficientPrivilege as error:
         raise AccessDenied(
             f"user {conn.info.user} may not read waiting events",
-            detail=str(error.diag.message_primary or ""),
+            detail=server_text(error),
             hint=f"grant pgq_admin to {conn.info.user}",
         ) from error
     except psycopg.Error as error:

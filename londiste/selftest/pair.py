@@ -24,6 +24,7 @@ from londiste.daemon.waiting import wait_until
 from londiste.db.advisory_lock import acquire_singleton_lock, same_database
 from londiste.db.connection import Connection, describe_dsn, session
 from londiste.db.names import quote
+from londiste.error_values import server_text, shown
 from londiste.errors import AccessDenied, BadOption, InstallError, NodeBusy, StateError
 from londiste.install import apply, owners
 from londiste.install import remove as remove_sql
@@ -303,8 +304,8 @@ def _drop(conn: Connection, statements: Sequence[str], side: Endpoint) -> None:
             conn.execute(statement.encode())
     except psycopg.errors.DependentObjectsStillExist as error:
         raise StateError(
-            f"{describe_dsn(side.dsn)}: {error.diag.message_primary}",
-            detail=(error.diag.message_detail or "").replace("\n", "; "),
+            f"{describe_dsn(side.dsn)}: {server_text(error)}",
+            detail=shown(error).detail.replace("\n", "; "),
             hint="drop these objects, which the self-test did not create; then repeat:"
             " londiste selftest --clean SOURCE TARGET",
         ) from error

@@ -16,6 +16,7 @@ from londiste.db.connection import Connection, connect, describe_dsn, use_own_na
 from londiste.db.queries import translated
 from londiste.errors import BadOption, LondisteError, StateError
 from londiste.pgq import admin
+from londiste.wording import bounded
 
 _IN_TRANSACTION = psycopg.pq.TransactionStatus.INTRANS
 _FAILED = psycopg.pq.TransactionStatus.INERROR
@@ -67,7 +68,7 @@ class Session:
         if self._notice is not None:
             tell = self._notice
             conn.add_notice_handler(
-                lambda one: tell(f"{one.severity or 'NOTICE'}: {one.message_primary}")
+                lambda one: tell(bounded(f"{one.severity or 'NOTICE'}: {one.message_primary}"))
             )
         return conn
 

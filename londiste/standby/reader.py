@@ -30,6 +30,7 @@ from londiste.db.connection import (
     usable,
     whereabouts,
 )
+from londiste.error_values import server_text
 from londiste.errors import LondisteError, TransientError
 from londiste.pgq import batches, blocks
 from londiste.pgq.batches import Coming
@@ -275,8 +276,8 @@ class StandbyReader:
         """One line about an error, without values of rows and without the place."""
         if isinstance(error, LondisteError):
             text = error.message
-        elif isinstance(error, psycopg.Error) and error.diag.message_primary:
-            text = error.diag.message_primary
+        elif isinstance(error, psycopg.Error):
+            text = server_text(error)
         else:
             text = (str(error).splitlines() or [type(error).__name__])[0]
         return text.removeprefix(f"{self._where}: ").removeprefix(f"{self.place}: ")

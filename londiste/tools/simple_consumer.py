@@ -29,6 +29,7 @@ from londiste.consumer import (
     Event,
 )
 from londiste.errors import EventError, LondisteError
+from londiste.wording import bounded
 
 
 class SimpleSettings(ConsumerSettings):
@@ -97,7 +98,7 @@ class SimpleConsumer(Consumer):
         self, event: Event, ctx: Context, parameters: dict[str, Any], error: Exception
     ) -> LondisteError:
         columns = ", ".join(name for name in parameters if not name.startswith("pgq."))
-        said = " ".join(str(error).split())
+        said = bounded(" ".join(str(error).split()))
         return EventError(
             f"event {event.id} of queue {ctx.batch.queue}: dst_query: {said}",
             detail=f"columns of the row: {columns or 'none'}; table {event.extra1}",

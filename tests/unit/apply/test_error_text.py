@@ -47,6 +47,30 @@ def test_a_long_text_is_stored_in_part_and_its_values_are_not() -> None:
     assert len(long) < 2_100 and long.endswith("A… (of 200,005 characters)")
 
 
+def test_what_a_server_reports_is_short_in_every_part() -> None:
+    long = "must be owner of table " + "A" * 3_000_000
+
+    class Refused(psycopg.errors.InsufficientPrivilege):
+        class diag:  # noqa: N801 - the driver's name
+            message_primary = message_detail = message_hint = long
+            severity_nonlocalized = context = None
+
+    class Value(psycopg.errors.InvalidTextRepresentation):
+        class diag:  # noqa: N801 - the driver's name
+            message_primary = f'invalid input "{"secret" * 30_000}" in a row'
+            message_detail = f"Failing row contains ({'failing row contains (' * 30_000})."
+            message_hint = context = None
+
+    for error in (Refused(), Value(), psycopg.OperationalError(f"FATAL:  {long}")):
+        found = from_database(error, where="here")
+        for text in (found.message, found.detail, found.hint):
+            assert len(text) < (8_100 if text == found.detail else 2_100)
+            assert "secret" not in text
+    assert from_database(Refused()).message.endswith("A… (of 3,000,023 characters)")
+    Refused.diag.message_hint = None
+    assert len(from_database(Refused()).hint) < 2_100
+
+
 @pytest.mark.parametrize("value", ["secret", '{"name": "secret"}', 'a "secret"\n" b'])
 def test_a_value_that_a_type_refuses_is_not_stored(value: str) -> None:
     error = LondisteError(f'invalid input syntax for type integer: "{value}"')

@@ -28,7 +28,7 @@ from londiste.engine.spark.sink.event_rows import Given, require
 from londiste.engine.spark.sink.options import Mode, TableOptions
 from londiste.engine.spark.sink.stage import StagedRows
 from londiste.engine.spark.sink.type_check import require_columns
-from londiste.error_values import Values
+from londiste.error_values import Values, server_text
 from londiste.errors import BadOption, LondisteError, StateError
 
 
@@ -271,7 +271,7 @@ def check_condition(conn: Connection, shape: Relation, names: Sequence[str], whe
             try_condition(conn, f"(select {values}) as r", where, end="\n")
     except psycopg.Error as error:
         raise BadOption(
-            f"where: condition cannot be evaluated: {error.diag.message_primary}",
+            f"where: condition cannot be evaluated: {server_text(error)}",
             detail=f"columns: {', '.join(c.name for c in columns)}",
             hint="use a condition in SQL over the columns of the rows: .option('where',"
             " \"region = 'north'\")",
