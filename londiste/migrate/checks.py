@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from londiste.db.names import quote
-from londiste.db.structure.tables import IDENTITY_IN_PARTITIONS
+from londiste.errors import UsageError
 from londiste.migrate import rights
 from londiste.migrate.rights import RightsState
 from londiste.migrate.schema_copy import SchemaMethod
@@ -63,17 +63,20 @@ def _structure(old: DatabaseFacts, new: DatabaseFacts, way: SchemaMethod) -> Ite
             "--schema existing creates none",
             "create them, or choose --schema create or --schema pg_dump",
         )
-    if way is SchemaMethod.CREATE and new.version < IDENTITY_IN_PARTITIONS <= old.version:
-        for table in missing:
-            identities = [column.name for column in table.columns if column.identity]
-            if table.kind == "p" and identities:
-                yield notice(
-                    "structure",
-                    f"partitioned table {table.name} has the identity column {identities[0]}",
-                    "inserts into the table get a value, those directly into a partition do not:"
-                    f" that needs PostgreSQL 17 or later, the new server is {new.version_text}",
-                    "give these inserts a value, or insert into the table",
-                )
+
+
+def table_findings(notes: Iterable[str], refused: UsageError | None) -> Iterator[Finding]:
+    """What ``schema_copy.foreseen`` tells of tables that --schema create will create."""
+    if refused is not None:
+        yield critical("structure", refused.message, refused.detail, refused.hint, side="new")
+    for note in notes:
+        yield warning(
+            "left-out",
+            note,
+            "--schema create creates the table differently from that of the old database",
+            "accept it, or change the table in the old database before the start",
+            side="new",
+        )
 
 
 def owner_findings(

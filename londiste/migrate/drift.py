@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from londiste.daemon.waiting import wait_until
 from londiste.db.connection import Connection
 from londiste.db.names import TableName, quote
+from londiste.db.structure import releases
 from londiste.db.structure.introspect import read
 from londiste.db.structure.types import Structure
 from londiste.migrate import rights
@@ -55,11 +56,16 @@ class ObservedTable:
 
 @dataclass(frozen=True)
 class _Part:
-    """A part of a table: ``text`` is its definition without its name."""
+    """A part of a table.
+
+    text -- its definition without its name.
+    since -- ``server_version_num`` of the release that it needs; 0: all supported ones have it.
+    """
 
     kind: str
     name: str
     text: str
+    since: int = 0
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"
@@ -112,26 +118,21 @@ def _table(
             continue
         known = by_name.get((part.kind, part.name))
         if known is None and (part.kind, part.text) not in texts:
-            yield Finding(
-                Severity.CRITICAL,
-                "structure",
-                f"table {theirs.name} has no {part} in the {name} database",
-                "the other database has it: it was created or dropped on one side only",
-                f"create it in the {name} database: {part.text}",
-                "",
-            )
+            yield _missing(theirs.name, part, other.version, name)
         elif known is not None and known.text != part.text and same_release:
             yield _otherwise(theirs.name, part, known, name)
     taken = {(p.kind, p.name) for p in wanted}
     texts = {(p.kind, p.text) for p in wanted}
     for part in there:
         if (part.kind, part.name) not in taken and (part.kind, part.text) not in texts:
+            too_old = part.since > root.version
+            create = "accept it" if too_old else f"create it in the other one: {part.text}"
             yield Finding(
                 Severity.WARNING,
                 "structure",
                 f"table {theirs.name} has {part} in the {name} database alone",
                 "rows that the other database accepts may be refused, or changed",
-                f"drop it in the {name} database, or create it in the other one: {part.text}",
+                f"drop it in the {name} database, or {create}",
                 "",
             )
 
@@ -146,6 +147,28 @@ def _pending(other: ObservedTable, name: str) -> Iterator[Finding]:
             "wait; londiste migrate switch restores keys of tables that are not replicated",
             "",
         )
+
+
+def _missing(table: TableName, part: _Part, version: int, name: str) -> Finding:
+    what = f"table {table} has no {part} in the {name} database"
+    if part.since > version:
+        return Finding(
+            Severity.WARNING,
+            "structure",
+            what,
+            f"it needs {releases.name(part.since)}; rows that violate it are accepted there, and"
+            " the other database may refuse them",
+            "accept it, and let the application observe it",
+            "",
+        )
+    return Finding(
+        Severity.CRITICAL,
+        "structure",
+        what,
+        "the other database has it: it was created or dropped on one side only",
+        f"create it in the {name} database: {part.text}",
+        "",
+    )
 
 
 def _otherwise(table: TableName, part: _Part, known: _Part, name: str) -> Finding:
@@ -163,7 +186,8 @@ def _parts(table: Structure) -> Iterator[_Part]:
     """The parts of a table that DDL adds and drops one by one; its key is compared by columns."""
     for column in table.columns:
         if column.not_null:
-            yield _Part("NOT NULL of column", column.name, f"{quote(column.name)} not null")
+            since = releases.of_not_null(column)
+            yield _Part("NOT NULL of column", column.name, f"{quote(column.name)} not null", since)
         if column.default is not None and not column.generated:
             yield _Part("default of column", column.name, f"default {column.default}")
         if column.identity:
@@ -171,11 +195,13 @@ def _parts(table: Structure) -> Iterator[_Part]:
             yield _Part("identity of column", column.name, f"generated {kind} as identity")
     for constraint in table.constraints:
         if constraint.kind in _KINDS and not constraint.by_parent:
-            yield _Part(_KINDS[constraint.kind], constraint.name, constraint.definition)
+            since = releases.of_constraint(table, constraint)
+            kind = _KINDS[constraint.kind]
+            yield _Part(kind, constraint.name, constraint.definition, since)
     for index in table.indexes:
         if index.constraint is None and index.parent is None and index.valid:
             text = index.definition.replace(f" {quote(index.name)} ON ", " ON ", 1)
-            yield _Part("index", index.name, text)
+            yield _Part("index", index.name, text, releases.of_index(index))
     for trigger in table.triggers:
         if not trigger.cloned:
             text = trigger.definition.replace(f" {quote(trigger.name)} ", " ", 1)

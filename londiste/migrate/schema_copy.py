@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import psycopg
@@ -20,7 +20,7 @@ from londiste.db.names import TableName
 from londiste.db.structure.introspect import read, there
 from londiste.db.structure.render import make as make_tables
 from londiste.db.structure.render import others
-from londiste.db.structure.types import WHOLE
+from londiste.db.structure.types import WHOLE, Part, Structures, There
 from londiste.errors import BadOption, LondisteError, StateError, UsageError, from_database
 from londiste.migrate import rights
 from londiste.migrate.databases import Pair
@@ -260,14 +260,33 @@ def _give_rights(
     return rights.compare(wanted, rights.state(conn, every=True), only)
 
 
-def _make_tables(old: Connection, conn: Connection) -> Sequence[str]:
-    names = {t.name for t in collect.tables(conn)}
+def foreseen(old: Connection, new: Connection) -> tuple[Sequence[str], UsageError | None]:
+    """What ``create`` will change or leave out of tables, and why it will refuse.  Makes nothing.
+
+    Without owners and grants, which others check.
+    """
+    found, known = _missing_tables(old, new)
+    # Functions and extensions are created before the tables.
+    functions = {need.signature for table in found.tables for need in table.needs}
+    functions |= {signature for one in found.types for signature, _ in one.needs}
+    types = {one.name for one in found.types if one.extension}
+    here = replace(known, functions=known.functions | functions, types=known.types | types)
+    try:
+        return make_tables(found, here, {}, WHOLE - {Part.OWNER, Part.GRANTS}).notes, None
+    except UsageError as error:
+        return (), error
+
+
+def _missing_tables(old: Connection, new: Connection) -> tuple[Structures, There]:
+    """The replicated tables that the new database lacks, and what it has of what they need."""
+    names = {t.name for t in collect.tables(new)}
     missing = [t.name for t in collect.tables(old) if t.name not in names and t.replicated]
-    if not missing:
-        return ()
     found = read(old, missing)
-    relations = {t.name for t in found.tables} | others(found)
-    made = make_tables(found, there(conn, found, relations), {}, WHOLE)
+    return found, there(new, found, {t.name for t in found.tables} | others(found))
+
+
+def _make_tables(old: Connection, conn: Connection) -> Sequence[str]:
+    made = make_tables(*_missing_tables(old, conn), {}, WHOLE)
     for statement in made.statements:
         _execute(conn, statement, describe_dsn(conn.info.dsn))
     return made.notes

@@ -246,8 +246,9 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     },
     "Migrations": {
         "left-out": (
-            "The chosen method does not create objects of the old database.",
-            "Create them by hand, or use --schema pg_dump.",
+            "The chosen method does not create objects of the old database, or parts of tables that"
+            " the new server lacks.",
+            "Accept it; or create objects by hand, or use --schema pg_dump.",
         ),
         "event-triggers": (
             "Event triggers fire at DDL of the migration, and their rows may be refused.",

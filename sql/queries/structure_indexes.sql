@@ -10,6 +10,7 @@ select
     c.relname::text as name,
     pg_catalog.pg_get_indexdef(i.indexrelid) as definition,
     i.indisvalid as valid,
+    coalesce((pg_catalog.to_jsonb(i) ->> 'indnullsnotdistinct')::bool, false) as nulls_not_distinct,
     i.indisclustered as clustered,
     i.indisreplident as replica_identity,
     coalesce(c.reloptions, '{}') as options,

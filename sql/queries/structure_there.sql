@@ -70,6 +70,10 @@ where w.name = any(%(collations)s::text[])
         select b.encoding from pg_catalog.pg_database b
         where b.datname = pg_catalog.current_database()))
 union all
+select 'compression', null, w, null
+from pg_catalog.pg_settings s, pg_catalog.unnest(s.enumvals) w
+where s.name = 'default_toast_compression'
+union all
 select 'taken', n.nspname::text, x.name::text, x.detail
 from pg_catalog.pg_namespace n
 cross join lateral (

@@ -9,12 +9,14 @@ from typing import Any, TypeVar
 import click
 
 from londiste.cli import options, output
+from londiste.db.structure.tables import NAMED_NOT_NULL
 from londiste.migrate import database_settings, rights, schema_copy, setup
 from londiste.migrate.checks import (
     event_trigger_findings,
     findings,
     not_valid_findings,
     owner_findings,
+    table_findings,
 )
 from londiste.migrate.databases import MigrateSettings, Pair, pair
 from londiste.monitor.doctor import collect
@@ -98,6 +100,10 @@ def examine(
     found = findings(old, new, chosen, held=held, begun=begun)
     if chosen is not schema_copy.SchemaMethod.EXISTING:
         found = worst_first([*found, *owner_findings(*owners, new, asked.accept_definers)])
+    creates = chosen is schema_copy.SchemaMethod.CREATE
+    if creates:
+        foreseen = schema_copy.foreseen(sites.at(pair.old.dsn), conn)
+        found = worst_first([*found, *table_findings(*foreseen)])
     triggers = collect.event_triggers(sites.at(pair.old.dsn))
     # pg_dump creates them in the new database, too.
     there = triggers if chosen is schema_copy.SchemaMethod.PG_DUMP else {}
@@ -105,8 +111,9 @@ def examine(
         off = without_event_triggers(sites.at(side.dsn))
         found = worst_first([*found, *event_trigger_findings(side.name, ones, off)])
     if not begun:
+        not_null = not creates or new.version >= NAMED_NOT_NULL
         rest = [
-            *not_valid_findings(collect.not_valid(sites.at(pair.old.dsn))),
+            *not_valid_findings(collect.not_valid(sites.at(pair.old.dsn), not_null=not_null)),
             *database_settings.findings(
                 database_settings.read(sites.at(pair.old.dsn)), database_settings.read(conn)
             ),

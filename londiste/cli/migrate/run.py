@@ -38,9 +38,9 @@ def run(
 ) -> int:
     """Check, start, verify and, with --switch, switch: the whole migration in one command.
 
-    Critical findings of migrate check end it immediately. Differing rows end it before the switch,
-    with exit code 3. Afterwards it keeps running, as migrate start does, and keeps both databases
-    in sync until migrate finish or Ctrl-C. Repeat an interrupted command to continue.
+    Critical findings of migrate check end it immediately. Differing rows or objects end it before
+    the switch, with exit code 3. Afterwards it keeps running, as migrate start does, and keeps both
+    databases in sync until migrate finish or Ctrl-C. Repeat an interrupted command to continue.
     """
     pair = common.the_pair(context, source, target)
     begin(pair, common.Asked(way, pg_dump, accept_definers), False, False)
@@ -58,7 +58,7 @@ def run(
         if reached is Phase.IN_STEP:
             different = compare(context, source, target, timeout)
             if different:
-                output.message("rows differ: nothing was switched")
+                output.message(f"{different}: nothing was switched")
                 return EXIT_DIFFERENT
         if signals.stopping:
             return 0

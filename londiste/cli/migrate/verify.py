@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TypedDict
 
 import click
@@ -16,7 +18,29 @@ from londiste.errors import StateError
 from londiste.migrate import daemons, drift, phase
 from londiste.migrate.databases import NEW, OLD
 from londiste.monitor.catalog import ShownFinding, shown
+from londiste.monitor.doctor.situation import shortened
 from londiste.monitor.queues.model import Severity
+
+
+@dataclass(frozen=True)
+class Differences:
+    """What differs between the two databases.
+
+    tables -- those whose rows differ.  objects -- critical differences of structure and sequences,
+        in words.
+    """
+
+    tables: Sequence[str] = ()
+    objects: Sequence[str] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.tables or self.objects)
+
+    def __str__(self) -> str:
+        if not self.objects:
+            return "rows differ"
+        rows = "rows and " if self.tables else ""
+        return f"{rows}objects of the two databases differ ({shortened(self.objects)})"
 
 
 class Verified(TypedDict):
@@ -58,8 +82,8 @@ def compare(
     target: str | None,
     timeout: float,
     as_json: bool = False,
-) -> list[str]:
-    """Compares both databases and prints the result; what differs, in words."""
+) -> Differences:
+    """Compares both databases and prints the result."""
     pair = common.the_pair(context, source, target)
     with pair.sites() as sites:
         seen = phase.look(sites, pair)
@@ -113,4 +137,4 @@ def compare(
         output.message(
             f"{len(different)} tables differ; check for sessions that write on {below.name}"
         )
-    return [*different, *stopping]
+    return Differences(different, stopping)

@@ -123,6 +123,7 @@ def there(
         columns=columns,
         taken=names("taken"),
         free_sequences=names("taken", "free sequence"),
+        compressions=frozenset(row["name"] for row in rows if row["kind"] == "compression"),
     )
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import groupby
 
 from londiste.db.names import TableName, quote
+from londiste.db.structure import releases
 from londiste.db.structure.context import TargetContext, option_list
 from londiste.db.structure.names import replace_name, replace_table
-from londiste.db.structure.tables import NOT_ENFORCED
 from londiste.db.structure.types import (
     Constraint,
     Index,
@@ -19,7 +19,6 @@ from londiste.db.structure.types import (
 )
 from londiste.errors import UsageError
 
-_PERIODS = 180000
 _ENABLE = {"A": "enable always", "R": "enable replica", "D": "disable"}
 _COMMANDS = {"r": "select", "a": "insert", "w": "update", "d": "delete", "*": "all"}
 
@@ -33,8 +32,8 @@ def keys(target: TargetContext, table: Structure) -> list[str]:
         wanted = one.kind == "p" or (one.kind in {"u", "x"} and Part.UNIQUE in target.parts)
         if not wanted or index is None or _comes_with_parent(target, index):
             continue
-        if one.periods and target.there.version < _PERIODS:
-            _no_periods(target, table, one)
+        if releases.of_constraint(table, one) > target.there.version:
+            _no_key(target, table, one)
             continue
         name = quote(target.of(table, one.name))
         result.append(f"{alter} add constraint {name} {one.definition}")
@@ -56,6 +55,13 @@ def indexes(target: TargetContext, table: Structure) -> list[str]:
             continue
         if not one.valid and table.kind == "r":
             target.note(f"index {one.name} is skipped: it is invalid")
+            continue
+        since = releases.of_index(one)
+        if since > target.there.version:
+            target.note(
+                f"index {one.name} of table {dest} is skipped: NULLS NOT DISTINCT needs"
+                f" {releases.name(since)}"
+            )
             continue
         where = _index(target, table, one)
         text = replace_name(one.definition, "INDEX", one.name, where.name)
@@ -81,6 +87,8 @@ def attach_indexes(target: TargetContext, table: Structure) -> list[str]:
         parent = target.made.get(one.parent_table) if one.parent_table else None
         made = one.constraint is not None or Part.INDEXES in target.parts
         if parent is None or one.parent is None or not made:
+            continue
+        if releases.of_index(one) > target.there.version:
             continue
         above = next(i for i in parent.indexes if i.name == one.parent)
         if above.constraint and not _made_key(target, parent, above.constraint):
@@ -195,10 +203,11 @@ def foreign_keys(target: TargetContext, table: Structure) -> tuple[list[str], li
             continue
         if one.by_parent and target.attached_to(table):
             continue
-        if (one.periods or not one.enforced) and target.there.version < NOT_ENFORCED:
+        since = releases.of_constraint(table, one)
+        if since > target.there.version:
             target.note(
                 f"foreign key {one.name} of table {dest} is skipped: {one.definition} needs"
-                " PostgreSQL 18"
+                f" {releases.name(since)}"
             )
             continue
         name = target.of(table, one.name)
@@ -231,7 +240,8 @@ def comments(target: TargetContext, table: Structure) -> list[str]:
         made = (one.kind == "c" and Part.CHECKS in target.parts) or _made_key(
             target, table, one.name
         )
-        if made and one.kind != "f" and (one.enforced or target.there.version >= NOT_ENFORCED):
+        known = releases.of_constraint(table, one) <= target.there.version
+        if made and one.kind != "f" and known:
             name = quote((target.of_check if one.kind == "c" else target.of)(table, one.name))
             result += target.comment(f"constraint {name} on {dest}", one.comment)
     return result
@@ -297,20 +307,23 @@ def _index_after(target: TargetContext, table: Structure, index: Index) -> list[
 
 def _made_key(target: TargetContext, table: Structure, name: str) -> bool:
     one = next((c for c in table.constraints if c.name == name), None)
-    if one is None or (one.periods and target.there.version < _PERIODS):
+    if one is None or releases.of_constraint(table, one) > target.there.version:
         return False
     return one.kind == "p" or (one.kind in {"u", "x"} and Part.UNIQUE in target.parts)
 
 
-def _no_periods(target: TargetContext, table: Structure, one: Constraint) -> None:
+def _no_key(target: TargetContext, table: Structure, one: Constraint) -> None:
     dest = target.to(table.name)
+    release = releases.name(releases.of_constraint(table, one))
     if one.kind == "p":
         raise UsageError(
             f"table {dest} cannot be created: its primary key is WITHOUT OVERLAPS",
-            detail="that needs PostgreSQL 18; nothing was created",
-            hint="create the table manually, with another key",
+            detail=f"that needs {release}; nothing was created",
+            hint="create the table manually, with an ordinary primary key of the same columns",
         )
-    target.note(f"constraint {one.name} of table {dest} is skipped: it needs PostgreSQL 18")
+    target.note(
+        f"constraint {one.name} of table {dest} is skipped: {one.definition} needs {release}"
+    )
 
 
 def _from_other(target: TargetContext, text: str) -> str:

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 from londiste.db.ddl import literal
 from londiste.db.names import TableName, quote
+from londiste.db.structure import releases
 from londiste.db.structure.context import TargetContext, option_list, sequence_options
 from londiste.db.structure.types import Column, ColumnSequence, Constraint, Part, Structure
 
 #: Releases (server_version_num) since which there is …
 VIRTUAL = 180000
 NAMED_NOT_NULL = 180000
-NOT_ENFORCED = 180000
 IDENTITY_IN_PARTITIONS = 170000
 _OPTIONS_SINCE = {
     "autovacuum_vacuum_max_threshold": 180000,
@@ -116,10 +116,11 @@ def _checks(target: TargetContext, table: Structure) -> list[Constraint]:
     for one in table.constraints:
         if one.kind != "c" or Part.CHECKS not in target.parts:
             continue
-        if not one.enforced and target.there.version < NOT_ENFORCED:
+        since = releases.of_constraint(table, one)
+        if since > target.there.version:
             target.note(
                 f"check {one.name} of table {target.to(table.name)} is skipped: NOT ENFORCED"
-                " needs PostgreSQL 18"
+                f" needs {releases.name(since)}"
             )
             continue
         result.append(one)
@@ -154,10 +155,11 @@ def _not_null_after(target: TargetContext, table: Structure, column: Column) -> 
     if not column.not_null or column.not_null_valid:
         return []
     dest = target.to(table.name)
-    if target.there.version < NAMED_NOT_NULL or column.not_null_name is None:
+    since = releases.of_not_null(column)
+    if since > target.there.version or column.not_null_name is None:
         target.note(
             f"column {column.name} of table {dest} may be NULL: its NOT NULL is NOT VALID,"
-            " which needs PostgreSQL 18"
+            f" which needs {releases.name(since)}"
         )
         return []
     name = quote(target.of(table, column.not_null_name))
@@ -172,21 +174,28 @@ def _inherited_column(target: TargetContext, table: Structure, column: Column) -
     dest, name = target.to(table.name).quoted, quote(column.name)
     result = []
     default = None if column.generated or column.identity else _default(target, table, column)
-    of_parent = [
-        c.default
+    above = [
+        c
         for parent in table.parents
         if parent in target.made
         for c in target.made[parent].columns
         if c.name == column.name
     ]
+    of_parent = [c.default for c in above]
     if not column.generated and Part.DEFAULTS in target.parts and column.default not in of_parent:
         if default is not None:
             result.append(f"alter table only {dest} alter column {name} set default {default}")
         elif any(of_parent):
             result.append(f"alter table only {dest} alter column {name} drop default")
-    own = column.not_null and column.not_null_local and column.not_null_valid
+    # That of a parent may be left out, while all rows of the child have a value.
+    left_out = any(releases.of_not_null(c) > target.there.version for c in above)
+    own = column.not_null and column.not_null_valid and (column.not_null_local or left_out)
     if own and not _inherited_not_null(target, table, column):
         result.append(f"alter table only {dest} alter column {name} set not null")
+    # Before PostgreSQL 18 children inherit that of a parent, also if it is NO INHERIT.
+    inherits = any(c.not_null_no_inherit and c.not_null_valid for c in above)
+    if inherits and not column.not_null and target.there.version < NAMED_NOT_NULL:
+        result.append(f"alter table only {dest} alter column {name} drop not null")
     return result
 
 
@@ -283,8 +292,13 @@ def _settings(target: TargetContext, table: Structure, column: Column) -> list[s
     result = []
     if column.storage:
         result.append(f"{alter} set storage {column.storage}")
-    if column.compression:
+    if column.compression in target.there.compressions:
         result.append(f"{alter} set compression {column.compression}")
+    elif column.compression:
+        target.note(
+            f"column {column.name} of table {target.to(table.name)} is not compressed by"
+            f" {column.compression}: the server is built without it"
+        )
     if column.statistics is not None:
         result.append(f"{alter} set statistics {column.statistics}")
     if column.options:

@@ -94,6 +94,7 @@ class Index:
     name: str
     definition: str
     valid: bool
+    nulls_not_distinct: bool
     clustered: bool
     replica_identity: bool
     options: tuple[str, ...]
@@ -312,6 +313,7 @@ class There:
     members -- role, and role whose rights it has.
     columns -- of the relations, in their order.
     taken -- names of relations and statistics by schema; free_sequences -- those of no column.
+    compressions -- methods that the server is built with.
     """
 
     version: int
@@ -327,6 +329,7 @@ class There:
     columns: Mapping[TableName, tuple[str, ...]] | None = None
     taken: frozenset[TableName] = frozenset()
     free_sequences: frozenset[TableName] = frozenset()
+    compressions: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -254,9 +254,13 @@ def event_triggers(conn: Connection) -> dict[str, bool]:
     return {row["name"]: row["always"] for row in fetch(conn, "event_triggers")}
 
 
-def not_valid(conn: Connection) -> list[tuple[str, str]]:
-    """Constraints that old rows may violate: table or domain, as SQL writes it, and name."""
-    return [(row["owner"], row["name"]) for row in fetch(conn, "not_valid_constraints")]
+def not_valid(conn: Connection, *, not_null: bool) -> list[tuple[str, str]]:
+    """Constraints that old rows may violate: table or domain, as SQL writes it, and name.
+
+    not_null -- also NOT NULLs.
+    """
+    rows = fetch(conn, "not_valid_constraints", kinds=["c", "n"] if not_null else ["c"])
+    return [(row["owner"], row["name"]) for row in rows]
 
 
 def copying(conn: Connection) -> frozenset[TableName]:

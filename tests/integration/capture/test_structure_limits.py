@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from londiste.db.names import TableName
-from londiste.db.structure.types import Part
+from londiste.db.structure.introspect import read, there
+from londiste.db.structure.render import make
+from londiste.db.structure.types import WHOLE, Part
 from londiste.errors import UsageError
+from londiste.migrate import drift
+from londiste.monitor.queues.model import Severity
 from tests.fixtures.cluster import Database, Server, wanted_version
 from tests.integration.capture.test_structure import (  # noqa: F401 -- roles: a fixture, autouse
     FUNCTIONS,
@@ -28,8 +33,8 @@ def test_what_only_18_knows_goes_to_16_as_far_as_it_can(
 ) -> None:
     if cluster.version < 18:
         pytest.skip("needs PostgreSQL 18")
-    source = new_database(on=cluster)
-    target, equal = new_database(on=cluster16), new_database(on=cluster)
+    source, target = new_database(on=cluster, pgq=True), new_database(on=cluster16, pgq=True)
+    equal = new_database(on=cluster, pgq=True)
     source.execute(
         """
         create table a (id int primary key, n int constraint odd_name not null no inherit,
@@ -41,10 +46,17 @@ def test_what_only_18_knows_goes_to_16_as_far_as_it_can(
         create table p (id int generated always as identity, k int, primary key (id))
             partition by hash (id);
         create table p0 partition of p for values with (modulus 1, remainder 0);
+        alter table p add constraint k_there foreign key (k) references a not valid;
+        create table d (id int primary key, at int4range, span int4range,
+            constraint one_at_a_time unique (at, span without overlaps));
+        create table e (id int primary key, at int4range, span int4range, constraint within
+            foreign key (at, period span) references d (at, period span));
+        create table c (more int) inherits (a);
         grant maintain, select on a to some_reader;
         """
     )
-    made = make_there(source, target, ["a", "b", "p"])
+    names = ["a", "b", "p", "d", "e", "c"]
+    made = make_there(source, target, names)
     said = "\n".join(made.notes)
     for words in (
         "v of table public.a is stored",
@@ -52,14 +64,55 @@ def test_what_only_18_knows_goes_to_16_as_far_as_it_can(
         "check x_ok",
         "autovacuum_vacuum_max_threshold",
         "foreign key b_a_fkey",
+        "foreign key k_there",
+        "foreign key within",
+        "constraint one_at_a_time",
         "id of table public.p is no identity in the partitions",
         "MAINTAIN",
     ):
         assert words in said
-    assert len(made.notes) == 7
+    assert len(made.notes) == 11
     assert target.value("select attgenerated::text from pg_attribute where attname = 'v'") == "s"
-    assert make_there(source, equal, ["a", "b", "p"]).notes == ()
+    assert make_there(source, equal, names).notes == ()
     same(source, equal, equal)
+    with source.connect() as old, target.connect() as new:
+        seen = drift.look(old), drift.look(new)
+    for one, other, names_of in ((*seen, ("old", "new")), (*seen[::-1], ("new", "old"))):
+        found = drift.differences(one, other, names_of)
+        assert {f.severity for f in found} == {Severity.WARNING}, found
+    # On a release that could have them they were dropped.
+    found = drift.differences(seen[0], replace(seen[1], version=180000), ("old", "new"))
+    assert sum(f.severity is Severity.CRITICAL for f in found) == 7
+
+
+def test_what_an_older_server_or_its_build_lacks_is_noted(database16: Database) -> None:
+    database16.execute(
+        """
+        create table a (id int primary key, x int, y text compression pglz);
+        alter table a add constraint one_null unique nulls not distinct (x);
+        create unique index one_pair on a (x, y) nulls not distinct;
+        comment on constraint one_null on a is 'here'; comment on index one_pair is 'here';
+        create table b (id int, x int, foreign key (x) references a on delete set null (x))
+            partition by list (id);
+        create table b1 partition of b default;
+        create unique index b_null on b (id) nulls not distinct;
+        """
+    )
+    with database16.connect() as conn:
+        found = read(conn, [TableName("public", "a"), TableName("public", "b")])
+        here = replace(there(conn, found, []), version=140000)
+    made = make(found, replace(here, compressions=frozenset()), {}, WHOLE)
+    assert [" ".join(note.split()[:2]) for note in made.notes] == [
+        "column y",
+        "constraint one_null",
+        "index one_pair",
+        "index b_null",
+        "index b1_id_idx",
+        "foreign key",
+    ]
+    text = "\n".join(made.statements).lower()
+    assert not any(w in text for w in ("distinct", "pglz", "delete set", "'here'", "b1_id_idx"))
+    assert "set compression pglz" in "\n".join(make(found, here, {}, WHOLE).statements)
 
 
 def test_a_key_of_a_table_that_is_missing_waits(new_database: Callable[..., Database]) -> None:

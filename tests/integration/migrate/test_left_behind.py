@@ -6,8 +6,10 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from londiste.migrate import database_settings
-from tests.fixtures.cluster import Database
+from tests.fixtures.cluster import Database, wanted_version
 from tests.integration.migrate.test_schema_copy import move
 
 SETTINGS = """
@@ -21,9 +23,9 @@ grant connect on database "{name}" to "{role}";
 """
 
 
-def _found(old: Database, new: Database, kind: str) -> dict[str, Any]:
+def _found(old: Database, new: Database, kind: str, what: str = "") -> dict[str, Any]:
     findings = json.loads(move(old, new, "check", "--json").stdout)["findings"]
-    (one,) = (f for f in findings if f["kind"] == kind)
+    (one,) = (f for f in findings if f["kind"] == kind and what in f["what"])
     assert isinstance(one, dict)
     return one
 
@@ -65,6 +67,28 @@ def test_constraints_that_rows_may_violate_are_named(
         'alter table public.t validate constraint "po s"',
     ]
     assert "drop the constraint until the copy is complete" in found["do"]
+
+
+def test_what_an_older_server_cannot_have_is_named_before(
+    database16: Database, new_database: Callable[..., Database]
+) -> None:
+    if wanted_version() < 18:
+        pytest.skip("needs PostgreSQL 18")
+    old = new_database()
+    old.execute(
+        "create function f(int) returns int language sql immutable as 'select $1';"
+        " create table t (id int primary key, a int check (f(a) > 0));"
+        " alter table t add constraint a_there not null a not valid"
+    )
+    found = _found(old, database16, "left-out", "column a of table public.t may be NULL")
+    assert found["severity"] == "warning" and "needs PostgreSQL 18" in found["what"]
+    # It is not created, so no row stops the copy.
+    assert '"not-valid"' not in move(old, database16, "check", "--json").stdout
+    old.execute("create table u (a int4range, b int4range, primary key (a, b without overlaps))")
+    found = _found(old, database16, "structure", "table public.u cannot be created")
+    assert found["severity"] == "critical"
+    database16.execute("create table u (a int4range, b int4range, primary key (a, b))")
+    assert '"structure"' not in move(old, database16, "check", "--json").stdout
 
 
 def test_a_setting_with_which_captures_do_not_fire_is_critical_on_both_sides_and_not_copied(

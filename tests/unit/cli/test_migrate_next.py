@@ -9,6 +9,7 @@ import pytest
 
 from londiste.cli.hints import Given
 from londiste.cli.migrate import start
+from londiste.cli.migrate.verify import Differences
 from londiste.copy.status import TableStatus
 from londiste.daemon.signals import Signals
 from londiste.errors import StateError
@@ -29,6 +30,14 @@ def test_a_step_that_the_command_takes_itself_is_not_named(
     printed = capsys.readouterr().err
     assert "in step: 2 of 2 tables in sync" in printed
     assert ("next: londiste migrate verify" in printed) is (not own)
+
+
+def test_the_end_without_a_switch_says_what_differs() -> None:
+    assert not Differences() and str(Differences(["t"])) == "rows differ"
+    lacks = "table t has no index i in the new database"
+    assert str(Differences([], [lacks])) == f"objects of the two databases differ ({lacks})"
+    both = Differences(["t"], [lacks])
+    assert str(both) == f"rows and objects of the two databases differ ({lacks})"
 
 
 def test_the_wait_for_copies_that_only_an_operator_continues_ends(
