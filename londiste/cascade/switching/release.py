@@ -44,11 +44,13 @@ def stop_copies(conn: Connection, queue: str) -> None:
         fetch(conn, "cancel_table_work", schema=dest.schema, name=dest.name)
 
 
-def tables(conn: Connection, queue: str) -> list[TableName]:
-    """The tables of a node."""
+def tables(conn: Connection, queue: str, table: TableName | None = None) -> list[TableName]:
+    """The tables of a node, or one of them, and their partitions that have its triggers."""
     if not _is_there(conn):
         return []
-    return [TableName.parse(row["dest"]) for row in fetch(conn, "tables_of_node", queue=queue)]
+    named = None if table is None else str(table)
+    rows = fetch(conn, "tables_of_node", queue=queue, table=named)
+    return [TableName(row["schema"], row["name"]) for row in rows]
 
 
 def release_tables(conn: Connection, queue: str) -> list[ReleasedKey]:

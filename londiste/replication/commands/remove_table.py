@@ -5,14 +5,18 @@ The rows stay, except those of an unfinished copy.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType
+from londiste.cascade.switching import release
+from londiste.db.connection import Connection
 from londiste.db.ddl import restoring
 from londiste.db.names import TableName
 from londiste.errors import BadOption
+from londiste.install import locks
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.plan import CommandPlan
 from londiste.orchestration.steps import NodeStep, Step
@@ -109,8 +113,11 @@ class RemoveTable(NodeStep):
     def run(self, sites: Connections) -> None:
         with restoring():
             without_work(
-                sites,
-                self.dsn,
-                self.dest,
-                lambda conn: tables.local_remove_table(conn, self.queue, self.table),
+                sites, self.dsn, self.dest, functools.partial(self._remove, sites.lock_timeout)
             )
+
+    def _remove(self, patience: float, conn: Connection) -> None:
+        locked = release.tables(conn, self.queue, self.table)
+        if len(locked) > 1:
+            locks.take(conn, (), tables=locked, patience=patience)
+        tables.local_remove_table(conn, self.queue, self.table)

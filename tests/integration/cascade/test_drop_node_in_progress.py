@@ -139,16 +139,17 @@ where l.relation = 'b'::regclass and not l.granted and not exists (
 """
 
 
+@pytest.mark.parametrize("command", [("drop-node", "root"), ("remove-table", "a")])
 def test_a_drop_gives_way_to_an_application_that_uses_the_tables(
-    nodes_of: Nodes, londiste: CommandLine
+    nodes_of: Nodes, londiste: CommandLine, command: tuple[str, str]
 ) -> None:
+    """Table b is a partition of a."""
     root = nodes_of.root()
-    root.db.execute("create table a (id int primary key); create table b (id int primary key)")
-    assert londiste(root.db, "add-table", "a", "b").code == 0
+    root.db.execute("create table a (id int primary key)")
+    assert londiste(root.db, "add-table", "a").code == 0
+    root.db.execute("select londiste.create_partition('a', 'b', '', '', now(), 'day')")
     codes: list[int] = []
-    drop = threading.Thread(
-        target=lambda: codes.append(londiste(root.db, "drop-node", "root").code)
-    )
+    drop = threading.Thread(target=lambda: codes.append(londiste(root.db, *command).code))
     with psycopg.connect(root.dsn) as application:
         application.execute("insert into b values (1)")
         drop.start()
@@ -157,4 +158,6 @@ def test_a_drop_gives_way_to_an_application_that_uses_the_tables(
         application.execute("insert into a values (1)")
     drop.join(60)
     assert codes == [0]
-    assert root.db.execute("select (select count(*) from a), (select count(*) from b)") == [(1, 1)]
+    root.db.execute("insert into b values (2)")
+    rows = "select (select count(*) from only a), (select count(*) from b)"
+    assert root.db.execute(rows) == [(1, 2)]

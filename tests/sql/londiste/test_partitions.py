@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from tests.fixtures.cluster import Database
-from tests.fixtures.nodes import make_leaf, make_root, ret
+from tests.fixtures.nodes import make_branch, make_leaf, make_root, ret
 
 CREATE = "select londiste.create_partition(%s, %s, %s, %s, %s, %s)"
 
@@ -185,6 +185,46 @@ def test_a_partition_of_a_leaf_refuses_writes_as_its_parent_does(pgq_db: Databas
         pgq_db.execute("insert into t_2024_05 values (1, '2024-05-06')")
     with pytest.raises(psycopg.Error, match="change not allowed"):
         pgq_db.execute("truncate t_2024_05")
+
+
+@pytest.mark.parametrize("end", ["remove", "drop", "virtual"])
+@pytest.mark.parametrize("flags", [None, ["tgflags=C"], ["tgflags=L"]])
+def test_partitions_of_a_table_that_is_removed_are_the_applications(
+    pgq_db: Database, flags: list[str] | None, end: str
+) -> None:
+    """Triggers of other queues, and of partitions that are replicated themselves, stay."""
+    make_leaf(pgq_db) if flags is None else make_branch(pgq_db)
+    pgq_db.execute(
+        "create table t (id int primary key, at timestamptz); select pgq.create_queue('q2')"
+    )
+    ret(pgq_db, "londiste.global_add_table", "q", "public.t")
+    ret(pgq_db, "londiste.local_add_table", "q", "public.t", ["expect_sync", *(flags or [])])
+    for name, parent in (("t_2024_05", "t"), ("old_name", "t"), ("deep", "t_2024_05")):
+        make(pgq_db, name, table=parent, field="at")
+    pgq_db.execute(
+        "alter table t rename to moved; alter table old_name rename to new_name;"
+        " create table own () inherits (moved);"
+        " select londiste.create_capture('q2', 'own', '{}', 't');"
+        " select londiste.create_capture('q2', 't_2024_05', '{deny}')"
+    )
+    ret(pgq_db, "londiste.global_add_table", "q", "public.own")
+    ret(pgq_db, "londiste.local_add_table", "q", "public.own", ["expect_sync", "tgflags=C"])
+    of = (
+        "select tgrelid::regclass::text, tgname::text from pg_trigger"
+        " where londiste._trigger_first_arg(tgargs) = %s"
+    )
+    before = {queue: set(pgq_db.execute(of, queue)) for queue in ("q", "q2")}
+    assert {table for table, _ in before["q"]} > {"t_2024_05", "new_name", "deep"}
+    if end == "remove":
+        ret(pgq_db, "londiste.local_remove_table", "q", "t")
+    elif end == "virtual":
+        ret(pgq_db, "londiste.local_change_handler", "q", "t", ["virtual_table"], "")
+    else:
+        ret(pgq_db, "pgq_node.drop_node", "q", "n2")
+    left = {one for one in before["q"] if one[0] == "own" and end != "drop"}
+    assert set(pgq_db.execute(of, "q")) == left
+    assert set(pgq_db.execute(of, "q2")) == before["q2"]
+    pgq_db.execute("insert into deep values (1, '2024-05-06'); truncate deep, new_name")
 
 
 @pytest.mark.parametrize("flags", [[], ["tgflags=L"], ["tgflags=J"], ["tgflags=Q"]])

@@ -6,7 +6,7 @@ as $$
 /*
  * Makes a local table an ordinary table again.
  *
- * It drops the triggers, deletes the rows of an unfinished copy, restores the structure, and removes
+ * It drops the triggers, those of its partitions too, deletes the rows of an unfinished copy, restores the structure, and removes
  * sequences of its columns, except those of columns of other replicated tables.  The registration
  * stays, with local = false.
  */
@@ -52,7 +52,7 @@ begin
     delete from londiste.copy_range
     where queue_name = i_queue_name and table_name = i_table_name;
 
-    perform londiste.drop_table_triggers(i_queue_name, i_table_name);
+    perform londiste.drop_table_triggers(i_queue_name, i_table_name, true);
     -- The stored statements create keys, which an incomplete copy could violate: delete it first.
     if londiste.find_table_oid(v_dest) is not null then
         v_own := case when londiste.find_rel_oid(v_dest, 'r') is not null then 'only ' else '' end

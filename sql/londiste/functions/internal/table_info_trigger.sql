@@ -17,7 +17,7 @@ begin
             hint = format('first: select * from londiste.release_tables(%L)', old.queue_name);
     end if;
     if old.local then
-        perform londiste.drop_table_triggers(old.queue_name, old.table_name);
+        perform londiste.drop_table_triggers(old.queue_name, old.table_name, true);
     end if;
     return old;
 end;

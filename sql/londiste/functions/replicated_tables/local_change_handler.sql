@@ -39,7 +39,7 @@ begin
 
     perform londiste.local_set_table_attrs(i_queue_name, v_table, i_table_attrs);
     if i_trg_args && array['virtual_table', 'no_triggers'] then
-        perform londiste.drop_table_triggers(i_queue_name, v_table);
+        perform londiste.drop_table_triggers(i_queue_name, v_table, true);
     else
         select * into v_trigger
         from londiste.create_trigger(i_queue_name, v_table, i_trg_args, v_dest, v_type);
