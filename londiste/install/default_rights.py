@@ -13,7 +13,7 @@ from typing import NamedTuple
 from psycopg import sql
 
 from londiste.db.connection import Connection
-from londiste.db.queries import records
+from londiste.db.queries import records, tuples
 from londiste.install import owners
 
 # What has rights of its own, in these schemas.  Indexes and the types of rows have none.
@@ -132,11 +132,13 @@ class Excess(NamedTuple):
     def why(self) -> str:
         """Why that is bad."""
         return (
-            "it is no member of pgq_admin, but can have scripts executed on all subscribers;"
-            " default privileges of the installing role often cause that"
+            "it is no member of pgq_admin, but can change rows or have scripts executed on all"
+            " subscribers; default privileges of the installing role often cause that"
         )
 
 
 def find(conn: Connection) -> tuple[Excess, ...]:
     """The roles with rights that they should not have, by name."""
-    return tuple(records(conn, Excess, "excess_rights", schemas=list(owners.SCHEMAS)))
+    _, readable = tuples(conn, "relation_exists", relation="pgq.queue")[0]
+    nodes = [name for (name,) in tuples(conn, "event_tables_of_nodes")] if readable else []
+    return tuple(records(conn, Excess, "excess_rights", schemas=list(owners.SCHEMAS), nodes=nodes))

@@ -55,17 +55,17 @@ where c.co_name = '.global_watermark'
         where s.queue_name = n.queue_name and c.co_name in (s.worker_name, s.watermark_name))
 on conflict on constraint own_pkey do nothing;
 
--- Nodes that existed before.
+-- Nodes that existed before.  No role may have a right there that grant_produce() refuses, whoever gave it.
 do $$
 declare
     v_queue pgq.queue;
 begin
+    update pgq.queue as q
+    set queue_replicated = true
+    from pgq_node.node_info as n
+    where n.queue_name = q.queue_name and not q.queue_replicated;
     for v_queue in
-        update pgq.queue as q
-        set queue_replicated = true
-        from pgq_node.node_info as n
-        where n.queue_name = q.queue_name and not q.queue_replicated
-        returning q.*
+        select q.* from pgq.queue as q where q.queue_replicated
     loop
         perform pgq._revoke_produce(v_queue);
     end loop;

@@ -146,15 +146,69 @@ def test_rights_of_an_earlier_release_are_reported_with_what_revokes_them(
     assert default_rights.find(pgq_db.connect()) == ()
 
 
+NODE = (
+    "select pgq_node.register_location('q', 'root', 'dbname=root', false)",
+    "select pgq_node.create_node('q', 'root', 'root', 'root.w', null, null, null)",
+)
+
+
 def test_rights_that_are_no_administrators_are_not_reported(pgq_db: Database, app: str) -> None:
     for statement in (
         f"select pgq.create_queue('app'), pgq.grant_produce('app', '{app}')",
         f"grant select on all tables in schema pgq to {app}",
         f"grant execute on function pgq.next_batch(text, text) to {app}",
         f"create table t (id int primary key); alter table t owner to {app}",
-        "select pgq_node.register_location('q', 'root', 'dbname=root', false)",
-        "select pgq_node.create_node('q', 'root', 'root', 'root.w', null, null, null)",
+        *NODE,
         "select londiste.create_capture('q', 't')",
+        # A function that captures gives no way to scripts.
+        "alter table t owner to postgres",
     ):
         pgq_db.execute(statement)
     assert default_rights.find(pgq_db.connect()) == ()
+
+
+@pytest.mark.parametrize(
+    ("right", "what"),
+    [
+        ("insert", "{node}_0"),
+        ("insert", "{node}"),
+        ("usage", "sequence {node}_id_seq"),
+        ("update", "sequence {node}_id_seq"),
+        ("usage", "sequence {other}_way"),
+        ("delete", "{other}_0"),
+    ],
+)
+def test_a_right_on_events_that_no_producer_has_is_reported_and_revoked_alone(
+    pgq_db: Database, app: str, right: str, what: str
+) -> None:
+    pgq_db.execute(f"select pgq.create_queue('app'), pgq.grant_produce('app', '{app}')")
+    for statement in NODE:
+        pgq_db.execute(statement)
+    before = held(pgq_db, app)
+    tables = pgq_db.execute("select queue_name, queue_data_pfx from pgq.queue order by queue_id")
+    place = what.format(other=tables[0][1], node=tables[1][1])
+    pgq_db.execute(f"grant {right} on {place} to {app} with grant option")
+    pgq_db.execute(f"set role {app}; grant {right} on {place} to pgq_reader; reset role")
+    found = default_rights.find(pgq_db.connect())[0]
+    assert found.remedy == f"revoke {right} on {place} from {app} cascade"
+    # A node revokes it by itself, with each change of its event tables.
+    pgq_db.execute("select pgq.grant_perms('q')" if "{node}" in what else found.remedy)
+    assert held(pgq_db, app) == before
+    assert default_rights.find(pgq_db.connect()) == ()
+    pgq_db.execute(f"grant {right} on {place} to {app}")
+    pgq_db.execute(default_rights.find(pgq_db.connect())[0].remedy)
+    assert held(pgq_db, app) == before
+    assert default_rights.find(pgq_db.connect()) == ()
+
+
+def test_an_upgrade_takes_the_right_to_write_into_a_node(pgq_db: Database, app: str) -> None:
+    pgq_db.execute(f"select pgq.create_queue('app'), pgq.grant_produce('app', '{app}')")
+    for statement in NODE:
+        pgq_db.execute(statement)
+    before = held(pgq_db, app)
+    pgq_db.execute(f"grant insert on pgq.event_2, pgq.event_2_0 to {app}")
+    pgq_db.execute(
+        "update pgq_node.installed_file set sha256 = '' where path = 'triggers/_mark_queue.sql'"
+    )
+    apply.install(pgq_db.connect())
+    assert held(pgq_db, app) == before
