@@ -50,8 +50,9 @@ TABLES: Mapping[str, tuple[str, str]] = {
         " londiste compare, and londiste resync TABLE where a table differs.",
     ),
     "capture-stale": (
-        "The capture does not match the table any more: it works, but slower.",
-        "londiste triggers --restore re-creates it.",
+        "The capture does not match the table any more: it works, but slower. Or its function is"
+        " not for the present owner of the table, who then cannot add partitions.",
+        "londiste triggers --restore re-creates it; maintenance does it where that locks no table.",
     ),
     "capture-unreadable": (
         "A node with Londiste 3 cannot read what the capture writes.",

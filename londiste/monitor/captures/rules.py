@@ -120,7 +120,9 @@ def _table(one: CaptureFacts, queue: str) -> list[Finding]:
                 Severity.WARNING,
                 "capture-stale",
                 what,
-                "changes are still captured, but slower: row by row, or by new statements",
+                "it cannot add partitions, and a former owner could write changes of this table"
+                if "present owner" in what
+                else "changes are still captured, but slower: row by row, or by new statements",
                 run or "londiste tables -v",
             )
         )

@@ -222,6 +222,39 @@ def test_the_owner_of_a_captured_table_adds_partitions_and_empties_them(
     assert pgq_db.value(types) == 3
 
 
+@pytest.mark.parametrize("mended_by", ["maintenance", "refresh"])
+def test_a_captured_table_that_changes_hands_is_for_its_new_owner(
+    pgq_db: Database, admin: Connection, mended_by: str
+) -> None:
+    owned(
+        pgq_db,
+        "create table mine.t (id int4 primary key) partition by range (id);"
+        " create table mine.p partition of mine.t for values from (0) to (100);"
+        " create table mine.o (id int4)",
+    )
+    other = f"other_{pgq_db.name}"
+    add = "create table mine.p2 partition of mine.t for values from (100) to (200)"
+    admin.execute("select londiste.create_capture('q', 'mine.t')")
+    admin.execute(f"grant all on schema mine to {other}".encode())
+    admin.execute(f"alter table mine.t owner to {other}".encode())
+    with session(pgq_db, "other") as conn, pytest.raises(psycopg.errors.InsufficientPrivilege):
+        conn.execute(add.encode())
+    (told,) = admin.execute("select reason from londiste.stale_captures('q')").fetchall()
+    what, _, remedy = str(told[0]).partition(": ")
+    assert what == "its function is not for the present owner of the table"
+    renew = "select londiste._renew_captures()"
+    admin.execute((renew if mended_by == "maintenance" else remedy).encode())
+    assert admin.execute("select * from londiste.stale_captures('q')").fetchall() == []
+    with session(pgq_db, "other") as conn:
+        conn.execute(add.encode())
+    # The former owner cannot write events of the table any more.
+    name = pgq_db.value(
+        "select tgfoid::regproc::text from pg_trigger where tgname ~ '^_lon' limit 1"
+    )
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        owned(pgq_db, f"create trigger a after insert on mine.o execute function {name}('q')")
+
+
 def test_a_role_that_may_truncate_a_partition_hides_none_of_its_rows(
     pgq_db: Database, admin: Connection
 ) -> None:

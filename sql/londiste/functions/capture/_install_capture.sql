@@ -21,6 +21,7 @@ declare
     v_function text := format('londiste_capture.%I', londiste._capture_name(i_args[1], i_table_name));
     v_owner oid;
     v_is_new boolean;
+    v_statement text;
 begin
     -- A role that may capture tables could have created it before: the role would keep it.
     select p.proowner into v_owner
@@ -46,18 +47,14 @@ begin
             where (londiste._capture_pins(v_settings)).declared = ''),
             ''),
         londiste._capture_body(i_relid, i_args, quote_ident(current_user)::regrole));
-    -- A role that may attach it to a table of its own could forge events.
-    execute format('revoke all on function %s() from public', v_function);
     if v_is_new then
         perform pgq._revoke_defaults('function'::text, v_function || '()');
     end if;
-    -- A role that adds a partition gives it the triggers of the table, and needs the right to.  The role
-    -- could attach the function to another table of its own, too.  Its events would then be those of this
-    -- table, which the role may write.
-    select c.relowner into v_owner from pg_class as c where c.oid = i_relid;
-    if not pg_has_role(v_owner, current_user, 'usage') then
-        execute format('grant execute on function %s() to %s', v_function, v_owner::regrole);
-    end if;
+    for v_statement in
+        select g from londiste._capture_grants(i_relid, to_regprocedure(v_function || '()')::oid) as g
+    loop
+        execute v_statement;
+    end loop;
     -- The function stays when somebody drops its triggers, which show the options otherwise.
     execute format('comment on function %s() is %L', v_function,
         json_build_object('queue', i_args[1], 'table', londiste._full_name(i_table_name),

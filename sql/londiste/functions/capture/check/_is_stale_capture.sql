@@ -15,6 +15,7 @@ select regexp_replace(p.prosrc, m.mark, '', 'g')
         <> regexp_replace(londiste._capture_body(i_relid, i_args, p.proowner), m.mark, '', 'g')
     or p.proname <> londiste._capture_name(i_args[1], londiste._plain_name(i_relid))
     or p.pronamespace <> 'londiste_capture'::regnamespace
+    or exists (select from londiste._capture_grants(i_relid, i_function))
     or exists (
         select from londiste._capture_triggers(i_relid, i_args, p.proowner) as w
         where w.deferred

@@ -10,6 +10,7 @@ as $$
  * Only captures that the caller owns, and that need no new trigger, and so no lock on the table.
  * Returns their number.
  *
+ * The function of a table with another owner becomes executable for that one.
  * New partitions get the TRUNCATE triggers, unless another session uses them now.  Other cases are left
  * to refresh_capture(): until then changes are captured, only slower.
  */
@@ -38,6 +39,20 @@ begin
             v_count := v_count + londiste._renew_capture(v_capture.relid, v_capture.function_id)::int4;
         exception when others then
             raise warning 'capture of %: %', v_capture.table_name, sqlerrm;
+        end;
+    end loop;
+    for v_capture in
+        select c.table_name, g as statement
+        from londiste._captures(null::text) as c
+            join pg_proc as p on p.oid = c.function_id
+            cross join lateral londiste._capture_grants(c.relid, c.function_id) as g
+        where p.proowner = quote_ident(current_user)::regrole
+            and p.proname = londiste._capture_name(c.args[1], c.table_name)
+    loop
+        begin
+            execute v_capture.statement;
+        exception when others then
+            raise warning 'rights on the capture of %: %', v_capture.table_name, sqlerrm;
         end;
     end loop;
     for v_capture in

@@ -14,11 +14,14 @@ as $$
  * i_queue_name -- NULL: all queues.
  *
  * All kinds except the last still work.  Changed tables are captured by statements that each session
- * builds again.  Captures of an older version of this schema work as that version did.  The last
+ * builds again.  The owner of a table that has changed hands cannot add partitions.  Captures of an older version of this schema work as that version did.  The last
  * kind are functions that remained after DROP TABLE.
  */
 select c.table_name,
-    'the table or this schema has changed: select londiste.refresh_capture('
+    case when exists (select from londiste._capture_grants(c.relid, c.function_id))
+            then 'its function is not for the present owner of the table'
+            else 'the table or this schema has changed' end
+        || ': select londiste.refresh_capture('
         || quote_literal(c.args[1]) || ', ' || quote_literal(c.table_name) || ')'
 from londiste._captures(i_queue_name) as c
 where londiste._is_stale_capture(c.relid, c.function_id, c.args)
