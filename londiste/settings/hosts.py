@@ -44,7 +44,7 @@ def own_names() -> frozenset[str]:
 
 
 def _host(header: str) -> str:
-    """Pure: the name or address in a header, in lower case; '' without one, or with a user or path."""
+    """Pure: the name or address in a header, in lower case; '' without one or with more."""
     try:
         parts = urlsplit(f"//{header}")
         host = parts.hostname or ""
