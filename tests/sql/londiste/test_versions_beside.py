@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import psycopg
 import pytest
 
 from tests.fixtures.cluster import Database
@@ -120,6 +121,30 @@ def test_a_script_does_not_accept_what_another_session_does_before_it_ends(root:
     assert rewritten(root) == ["public.t"]
     maintain(root)
     assert rewritten(root) == ["public.t"]
+
+
+def test_a_script_does_not_accept_what_another_session_does_just_before_it(root: Database) -> None:
+    root.execute(
+        'create table "a b" (id int primary key, v text); alter table t rename to here;'
+        "update londiste.table_info set dest_table = 'public.here'"
+    )
+    assert ret(root, "londiste.local_add_table", "q", "a b")[0] == 200
+    change = 'alter table "{}" alter v type text using lower(v)'
+    for name, text in (
+        ("here", change.format("here")),
+        ("here", "do $$ begin execute 'ALTER TABLE HERE drop v'; end $$"),
+        ("here", "alter table @t@ drop v"),
+        ("a b", 'alter table public."a b" drop v'),
+    ):
+        with root.connect() as conn, conn.transaction():
+            conn.execute("select londiste.execute_start('q', %s, %s, true)", [text, text])
+            with pytest.raises(psycopg.errors.LockNotAvailable):
+                root.execute(f"set lock_timeout = 50; {change.format(name)}")
+            conn.execute("select londiste.execute_finish('q', %s)", [text])
+    # Who may not read a table cannot change it either, and locks nothing.
+    root.execute("set role londiste_writer")
+    root.execute("select londiste.execute_start('q', 'b', 'here', true)")
+    root.execute("reset role")
 
 
 def test_a_copy_ends_it_and_a_table_that_is_copied_is_not_watched(root: Database) -> None:

@@ -26,6 +26,7 @@ as $$
 declare
     v_root boolean;
     v_came_before boolean;
+    v_table text;
 begin
     select n.node_type = 'root' into v_root
     from pgq_node.node_info n
@@ -55,7 +56,17 @@ begin
             into ret_code, ret_note;
         return;
     end if;
-    -- Earlier changes of other sessions are no change of this script.
+    -- Earlier changes of other sessions are no change of this script.  From here until its end they wait.
+    for v_table in
+        select format('%I.%I', n.nspname, c.relname)
+        from londiste._named_tables(i_queue_name, i_sql) as t (relid)
+            join pg_class c on c.oid = t.relid
+            join pg_namespace n on n.oid = c.relnamespace
+        where has_table_privilege(c.oid, 'select')
+        order by c.oid
+    loop
+        execute format('lock table only %s in access share mode', v_table);
+    end loop;
     perform londiste._note_versions(false);
     -- A script outside of a transaction has changed them itself by now.
     if not exists (
