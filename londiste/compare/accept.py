@@ -7,7 +7,7 @@ compared under a lock that keeps DDL out, in the transaction that ends the findi
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -62,13 +62,17 @@ def doubts(settings: WorkerSettings) -> dict[str, Doubt]:
     return {}
 
 
-def proven(results: Sequence[TableResult]) -> set[str]:
-    """The tables of which every row and column was read now, and is equal.  Pure."""
-    return {
-        one.table
-        for one in results
-        if one.equal and not one.skipped_columns and not one.ranges_known
-    }
+def unproven(result: TableResult) -> str | None:
+    """Why not every replicated value of an equal table was read now; None: each was.  Pure.
+
+    Columns of this node alone are not replicated.
+    """
+    if columns := result.pairing.unread:
+        words = "column {} of the root was" if len(columns) == 1 else "columns {} of the root were"
+        return f"{words.format(', '.join(columns))} not compared"
+    if result.ranges_known:
+        return "some of its ranges were compared before"
+    return None
 
 
 def accept(settings: WorkerSettings, found: Mapping[str, Doubt], name: str) -> Accepted:

@@ -71,6 +71,7 @@ class Pairing:
     masked -- columns whose values the handler changes on their way; compared by changing them.
     unknown -- columns that have values here which cannot be worked out from the root's.
     skipped -- columns that one side has alone, or that cannot be compared.
+    unread -- those of them that the root has.
     unique_here -- this node never has two rows of a key; it can if the key is deferrable, which
         nobody checks where triggers are silent, as replication's are.
     only_here -- rows have values here that the root does not have.
@@ -95,6 +96,7 @@ class Pairing:
     masked: frozenset[str] = frozenset()
     unknown: frozenset[str] = frozenset()
     skipped: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
     unique_here: bool = False
     only_here: bool = False
     root_children: bool = False
@@ -252,6 +254,7 @@ def pairing(
         masked=masked,
         unknown=unknown,
         skipped=skipped,
+        unread=tuple(name for name in skipped if name in left),
         unique_here=bool(key) and key == own_key and checked,
         only_here=any(not c.generated and c.name not in names for c in here),
         root_children=root_info.tree,

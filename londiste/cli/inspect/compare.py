@@ -16,6 +16,7 @@ from londiste.compare import compare as run
 from londiste.compare import context as parties
 from londiste.compare import result as found
 from londiste.db.ddl import literal
+from londiste.db.names import argument
 from londiste.errors import UsageError
 from londiste.replication.coverage import Audited
 from londiste.settings import WorkerSettings
@@ -149,10 +150,24 @@ def _accept(
 
     On the root the finding also says that all other nodes are equal, which nobody has compared.
     """
-    for name in sorted(accept.proven(result.tables) & before.keys()):
+    equal = (one for one in result.tables if one.equal and one.table in before)
+    for one in sorted(equal, key=lambda one: one.table):
+        name = one.table
         doubt = before[name]
         given = f"{literal(settings.queue_name)}, {literal(name)}"
         statement = f"select londiste.accept_rewrite({given})"
+        if why := accept.unproven(one):
+            resume = one.ranges_known and not one.pairing.unread
+            again = (
+                "compare it without --resume"
+                if resume
+                else f"londiste resync {argument(name)} ends it"
+            )
+            output.message(
+                f"table {name} {doubt.what}, and the finding stays: {why}; {again}; or, if you"
+                f" know that they are equal: {statement}"
+            )
+            continue
         told = f"table {name} {doubt.what} and is equal"
         match accept.accept(settings, before, name):
             case accept.Accepted.CHANGED:
