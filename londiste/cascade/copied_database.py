@@ -8,22 +8,31 @@ would do to the cascade of the original.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import psycopg
 
 from londiste.cascade import sqlapi as nodes
+from londiste.cascade.model import NodeInfo
 from londiste.db.advisory_lock import same_database
-from londiste.db.connection import Connection, describe_dsn, session
+from londiste.db.connection import Connection, connect, describe_dsn
 from londiste.db.connstr.locations import reach, with_parameters
 from londiste.db.names import argument
 from londiste.db.queries import first
 from londiste.dsn import db_option, leads_to_same, parsed, with_environment
-from londiste.errors import LondisteError, StateError
+from londiste.errors import InstallError, LondisteError, NodeUnreachable, StateError
 
-#: Seconds to connect, and for an answer: a location that is silent is that of no original.
-_CONNECT, _ANSWER = 5, 10
+#: Seconds to connect, whatever number of hosts the location names, and for an answer: a location
+#: that is silent is that of no original.
+SECONDS = 3
+
+#: Sessions whose stored location was silent.  A command asks once.
+_SILENT: weakref.WeakSet[Connection] = weakref.WeakSet()
 
 
 @dataclass(frozen=True)
@@ -56,6 +65,32 @@ class Copied:
     def uninstall(self) -> str:
         """The command that removes the copied cascade, in the copy only."""
         return f"londiste uninstall {db_option(self.copy)} --allow-data-loss"
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """A node whose stored location leads to something else: the address was given to another.
+
+    found -- the node that answers there; "": none of the queue.  place -- where.  No password.
+    is_known -- it is one of the same cascade.
+    """
+
+    node: str
+    found: str
+    place: str
+    is_known: bool
+
+    @property
+    def what(self) -> str:
+        """A sentence."""
+        other = f"node {self.found}" if self.found else "no node of the queue"
+        other += " of another cascade" if self.found and not self.is_known else ""
+        return f"node {self.node}: its stored location leads to {other} ({self.place})"
+
+    @property
+    def do(self) -> str:
+        """What helps."""
+        return f"londiste move-node {argument(self.node)} CONNECTION"
 
 
 WHY = "commands and daemons of the copy would act on the cascade of the original"
@@ -96,49 +131,104 @@ def find(local: Connection, queue: str, reaching: Callable[[str], str]) -> Copie
     known = {m.name: m.location for m in nodes.get_queue_locations(local, queue)}
     if own.name not in known:
         return None
+    if local in _SILENT:
+        return None
     try:
         place = reaching(known[own.name])
         if leads_to_same(parsed(with_environment(place, os.environ)), parsed(local.info.dsn)):
             return None
-        with session(
-            with_parameters(place, connect_timeout=_CONNECT),
-            name="londiste: stored location",
-            autocommit=True,
-            statement_timeout_ms=_ANSWER * 1000,
-            answer_seconds=_ANSWER + 2,
-        ) as there:
-            return beside(local, there, queue, own.name, known)
+        with stored_location(place) as there:
+            found = beside(local, there, queue, own.name, known)
+    except NodeUnreachable:
+        _SILENT.add(local)
+        return None
     except (LondisteError, psycopg.Error):
         return None
+    return found if isinstance(found, Copied) else None
+
+
+@contextmanager
+def stored_location(place: str) -> Iterator[Connection]:
+    """A session at a stored location.  Raises NodeUnreachable after ``SECONDS``, and as connect().
+
+    A string may name many hosts, and a name many addresses: psycopg limits the time of each only.
+    """
+    opened: Future[Connection] = Future()
+
+    def work() -> None:
+        try:
+            opened.set_result(
+                connect(
+                    with_parameters(place, connect_timeout=SECONDS),
+                    name="londiste: stored location",
+                    autocommit=True,
+                    statement_timeout_ms=SECONDS * 1000,
+                    answer_seconds=SECONDS,
+                )
+            )
+        except BaseException as error:
+            opened.set_exception(error)
+
+    # The end of the program does not wait for it.
+    threading.Thread(target=work, name="stored location", daemon=True).start()
+    try:
+        conn = opened.result(timeout=SECONDS)
+    except TimeoutError:
+        opened.add_done_callback(_close)
+        raise NodeUnreachable(f"{describe_dsn(place)} has not responded for {SECONDS} s") from None
+    try:
+        yield conn
+    finally:
+        conn.close()
+
+
+def _close(opened: Future[Connection]) -> None:
+    if opened.exception() is None:
+        opened.result().close()
 
 
 def beside(
-    local: Connection, there: Connection, queue: str, name: str, known: Collection[str]
-) -> Copied | None:
-    """``find`` with a session at the stored location.
+    local: Connection, there: Connection, queue: str, name: str, known: Mapping[str, str]
+) -> Copied | Elsewhere | None:
+    """What answers at the stored location of a node, by a session there; None: the node itself.
 
-    name -- of the node; known -- the names of all nodes.
+    name -- of the node; known -- the locations of all nodes.
     """
-    if there is local:
-        return None
     try:
-        found = nodes.find_node_info(there, queue)
-        if found is None or not is_original(found.name, name, known):
-            return None
+        found, theirs = _node_of(there, queue)
         # A standby takes no part in a cascade; it may be one of the other database.
         if _is_standby(local) or _is_standby(there) or same_database(local, there):
             return None
     except (LondisteError, psycopg.Error):
         return None
-    return Copied(name, describe_dsn(there.info.dsn), local.info.dsn)
+    place = describe_dsn(there.info.dsn)
+    if found is not None and is_original(found.name, name, known, theirs):
+        return Copied(name, place, local.info.dsn)
+    other = "" if found is None else found.name
+    return Elsewhere(name, other, place, other in known)
 
 
-def is_original(found: str, name: str, known: Collection[str]) -> bool:
+def _node_of(conn: Connection, queue: str) -> tuple[NodeInfo | None, dict[str, str]]:
+    """The node that a database is, and the locations of all nodes that it knows."""
+    try:
+        found = nodes.find_node_info(conn, queue)
+    except InstallError:
+        return None, {}
+    return found, {m.name: m.location for m in nodes.get_queue_locations(conn, queue)}
+
+
+def is_original(found: str, name: str, known: Mapping[str, str], theirs: Mapping[str, str]) -> bool:
     """Pure: whether node ``found``, at the stored location of node ``name``, is that node.
 
-    It may have been renamed since; then the copy does not know its present name.
+    It may have been renamed since; then the copy does not know its present name, and both know
+    another node at the same place.  Otherwise the address was given to a node of another cascade.
+
+    known, theirs -- the locations of all nodes, in the copy and there.
     """
-    return found == name or found not in known
+    if found == name:
+        return True
+    shared = known.items() & theirs.items()
+    return found not in known and any(other != name for other, _ in shared)
 
 
 def _is_standby(conn: Connection) -> bool:

@@ -19,7 +19,8 @@ BASE = "https://github.com/londiste/londiste/blob/main/docs"
 GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Nodes": {
         "unreachable": (
-            "A node does not answer. It is a warning if the node is marked as failed.",
+            "A node does not answer, or its stored location leads to another node. It is a warning"
+            " if the node is marked as failed.",
             "Start its server. If it has another address: londiste move-node NODE CONNECTION."
             " If it is lost: londiste tag-dead NODE, then takeover or drop-node.",
         ),

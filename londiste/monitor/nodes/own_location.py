@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from londiste.cascade import copied_database
 from londiste.cascade import sqlapi as nodes
-from londiste.cascade.copied_database import WHY
+from londiste.cascade.copied_database import WHY, Elsewhere
 from londiste.db.names import argument
 from londiste.errors import (
     AccessDenied,
@@ -18,11 +18,13 @@ from londiste.monitor.nodes.own_findings import restored
 from londiste.monitor.queues.model import Finding, Severity
 from londiste.orchestration.connections import Connections
 
+_ELSEWHERE = "other nodes use it: they do not reach this node"
+
 
 def find(sites: Connections, dsn: str, queue: str) -> list[Finding]:
     """The finding about the stored location of the node of ``dsn``, or none.
 
-    Nobody gets in there, or it leads to the node of which the database is a copy.
+    Nobody gets in there, or it leads to another node, or to that of which the database is a copy.
 
     Raises BadOption for settings of this program that are wrong.
     """
@@ -32,16 +34,21 @@ def find(sites: Connections, dsn: str, queue: str) -> list[Finding]:
     if own not in known:
         return []
     try:
-        there = sites.at(sites.reach(known[own]))
+        place = sites.reach(known[own])
+        if place == dsn:
+            return []
+        with copied_database.stored_location(place) as there:
+            found = copied_database.beside(local, there, queue, own, known)
     except BadOption:
         raise
     except (NodeUnreachable, UsageError) as error:
         rebase = bool(restored(local, queue))
         return [finding(own, error, queue, rebase=rebase)]
-    copied = copied_database.beside(local, there, queue, own, known)
-    if copied is None:
+    if found is None:
         return []
-    return [Finding(Severity.CRITICAL, "node-copy", copied.what, WHY, copied.do, queue)]
+    if isinstance(found, Elsewhere):
+        return [Finding(Severity.WARNING, "unreachable", found.what, _ELSEWHERE, found.do, queue)]
+    return [Finding(Severity.CRITICAL, "node-copy", found.what, WHY, found.do, queue)]
 
 
 def finding(node: str, error: LondisteError, queue: str, *, rebase: bool) -> Finding:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
+import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +15,7 @@ import pytest
 from londiste import CascadedConsumer, Context, Event
 from londiste.cascade import copied_database
 from londiste.db.connstr.locations import with_parameters
-from londiste.errors import StateError
+from londiste.errors import NodeUnreachable, StateError
 from tests.fixtures.cascade import CommandLine, Node, Nodes
 from tests.fixtures.cluster import Database
 
@@ -146,6 +148,57 @@ def test_a_node_is_no_copy_by_any_connection_string_and_without_an_answer(copies
         assert copied_database.find(leaf.connect(), "q", lambda _, to=place: to) is None
     found = copied_database.find(copies.of_leaf.connect(), "q", lambda _: other_string)
     assert found is not None and found.node == "leaf"
+
+
+def test_an_address_that_was_given_to_another_cascade_is_no_original(
+    copies: Copies, londiste: CommandLine, database: Database
+) -> None:
+    other, leaf = copies.of_root, copies.leaf
+    for statement in (
+        "delete from pgq_node.subscriber_info",
+        f"select pgq_node.register_location('q', 'other', '{other.dsn}', false)",
+        "update pgq_node.node_info set node_name = 'other'",
+        "update pgq_node.local_state set provider_node = 'other'",
+        "delete from pgq_node.node_location where node_name <> 'other'",
+    ):
+        other.execute(statement)
+    for place, what in (
+        (other.dsn, "node other of another cascade"),
+        (copies.root.dsn, "node root"),
+        (database.dsn, "no node of the queue"),
+    ):
+        leaf.db.execute("select pgq_node.register_location('q', 'leaf', %s, false)", place)
+        assert copied_database.find(leaf.db.connect(), "q", lambda location: location) is None
+        found = londiste(leaf.db, "check", "--json").json["findings"]
+        (told,) = [one for one in found if one["kind"] in ("node-copy", "unreachable")]
+        assert told["severity"] == "warning" and what in told["what"], told
+        assert told["do"] == "londiste move-node leaf CONNECTION"
+    assert londiste(leaf.db, "move-node", "leaf", leaf.dsn).code == 0
+    found = londiste(leaf.db, "check", "--json").json["findings"]
+    assert not [one for one in found if one["kind"] in ("node-copy", "unreachable")]
+
+
+def test_silent_hosts_are_given_up_together_and_asked_once(
+    copies: Copies, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copied_database, "SECONDS", 1)
+    with contextlib.ExitStack() as stack:
+        hosts = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]
+        place = with_parameters(
+            "dbname=silent",
+            host=",".join("127.0.0.1" for _ in hosts),
+            port=",".join(str(host.getsockname()[1]) for host in hosts),
+        )
+        with (
+            pytest.raises(NodeUnreachable, match="has not responded for 1 s"),
+            copied_database.stored_location(place),
+        ):
+            raise AssertionError("nobody answers")
+        asked: list[str] = []
+        conn = copies.leaf.db.connect()
+        for _ in range(2):
+            assert copied_database.find(conn, "q", lambda _: asked.append(place) or place) is None
+        assert len(asked) == 1
 
 
 def _host(database: Database) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from psycopg import conninfo
 
+from londiste.cascade import copied_database
 from londiste.cascade.commands.endpoint import endpoint, worker_settings
 from londiste.cascade.commands.location_check import check_location, of_database
 from londiste.db.connstr.locations import Refused, completed, reach, used
@@ -206,3 +207,22 @@ def test_a_server_that_refuses_this_program_does_answer() -> None:
     silent = own_location.finding("n", NodeUnreachable("timeout"), "q", rebase=True)
     assert "does not answer" in silent.what
     assert silent.do == "londiste move-node n CONNECTION; before it: londiste queue rebase"
+
+
+@pytest.mark.parametrize(
+    ("found", "theirs", "original"),
+    [
+        ("leaf", {}, True),
+        ("renamed", {"root": "host=r", "renamed": "host=l"}, True),
+        ("renamed", {"root": "host=r2", "two": "host=t", "renamed": "host=l"}, True),
+        # The address was given to another cascade, whose root has the usual name, too.
+        ("other", {"root": "host=x", "other": "host=l"}, False),
+        ("other", {"leaf": "host=l", "other": "host=x"}, False),
+        ("root", {"root": "host=r", "leaf": "host=l"}, False),
+    ],
+)
+def test_a_renamed_original_is_of_the_same_cascade(
+    found: str, theirs: dict[str, str], original: bool
+) -> None:
+    known = {"root": "host=r", "leaf": "host=l", "two": "host=t"}
+    assert copied_database.is_original(found, "leaf", known, theirs) is original
