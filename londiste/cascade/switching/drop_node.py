@@ -18,7 +18,6 @@ from londiste.cascade.switching.steps.notes import AtNode, Begin, NodeAddress, T
 from londiste.db.connection import Connection
 from londiste.db.names import argument, word
 from londiste.errors import LondisteError, NodeUnreachable, StateError
-from londiste.install import locks
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.lock_retry import retry_locked
 from londiste.orchestration.steps import Step
@@ -263,13 +262,14 @@ class DropNode(AtNode):
     def run(self, sites: Connections) -> None:
         if self.at.name == self.name:
             # It locks every table of the node, and its queue: writers go first.
-            _without_copies(sites, self, functools.partial(self._drop, sites.lock_timeout))
+            with sites.at_length():
+                _without_copies(sites, self, functools.partial(self._drop, sites.lock_timeout))
         else:
             with sites.transaction(self.at.dsn) as conn:
                 self._forget(conn)
 
-    def _drop(self, patience: float, conn: Connection) -> list[release.ReleasedKey]:
-        locks.take(conn, (), tables=release.tables(conn, self.queue), patience=patience)
+    def _drop(self, lock_timeout: float, conn: Connection) -> list[release.ReleasedKey]:
+        release.lock_tables(conn, self.queue, lock_timeout)
         for sink in admin.sinks_of(conn, self.queue):
             spark_epochs.forget_sink(conn, sink.sink)
         keys = release.release_tables(conn, self.queue)

@@ -14,7 +14,9 @@ from londiste.db import call
 from londiste.db.connection import Connection
 from londiste.db.ddl import restoring
 from londiste.db.names import TableName
-from londiste.db.queries import fetch, first, has_function
+from londiste.db.queries import fetch, first, has_function, translated
+from londiste.errors import LockTimeout
+from londiste.install import locks
 
 log = logging.getLogger(__name__)
 
@@ -44,13 +46,34 @@ def stop_copies(conn: Connection, queue: str) -> None:
         fetch(conn, "cancel_table_work", schema=dest.schema, name=dest.name)
 
 
-def tables(conn: Connection, queue: str, table: TableName | None = None) -> list[TableName]:
-    """The tables of a node, or one of them, and their partitions that have its triggers."""
+def lock_tables(
+    conn: Connection, queue: str, lock_timeout: float, table: TableName | None = None
+) -> None:
+    """Locks the tables of a node, or one of them, and their partitions that have its triggers.
+
+    Each attempt gives way to writers, so many tables get more time than one: ``locks.PATIENCE``,
+    or more by the setting ``lock_timeout``.
+
+    Raises LockTimeout.
+    """
     if not _is_there(conn):
-        return []
+        return
     named = None if table is None else str(table)
-    rows = fetch(conn, "tables_of_node", queue=queue, table=named)
-    return [TableName(row["schema"], row["name"]) for row in rows]
+    found = fetch(conn, "tables_of_node", queue=queue, table=named)
+    if table is not None and len(found) == 1:
+        # The change waits for it.
+        return
+    patience = max(locks.PATIENCE, lock_timeout)
+    try:
+        with translated(conn):
+            names = [TableName(row["schema"], row["name"]) for row in found]
+            locks.take(conn, (), tables=names, patience=patience)
+    except LockTimeout as error:
+        error.say_more(
+            f"waited {patience:g} s for it",
+            f"{error.hint}; to wait longer: --set lock_timeout={5 * patience:.0f}",
+        )
+        raise
 
 
 def release_tables(conn: Connection, queue: str) -> list[ReleasedKey]:

@@ -16,7 +16,6 @@ from londiste.db.connection import Connection
 from londiste.db.ddl import restoring
 from londiste.db.names import TableName
 from londiste.errors import BadOption
-from londiste.install import locks
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.plan import CommandPlan
 from londiste.orchestration.steps import NodeStep, Step
@@ -111,13 +110,11 @@ class RemoveTable(NodeStep):
         return known is None or not known.local
 
     def run(self, sites: Connections) -> None:
-        with restoring():
+        with restoring(), sites.at_length():
             without_work(
                 sites, self.dsn, self.dest, functools.partial(self._remove, sites.lock_timeout)
             )
 
-    def _remove(self, patience: float, conn: Connection) -> None:
-        locked = release.tables(conn, self.queue, self.table)
-        if len(locked) > 1:
-            locks.take(conn, (), tables=locked, patience=patience)
+    def _remove(self, lock_timeout: float, conn: Connection) -> None:
+        release.lock_tables(conn, self.queue, lock_timeout, self.table)
         tables.local_remove_table(conn, self.queue, self.table)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 
 import psycopg
@@ -10,6 +11,7 @@ import pytest
 from londiste.cascade.model import NodeType
 from londiste.cascade.switching import drop_node
 from londiste.cascade.switching.cluster_state import look
+from londiste.install import locks
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import execute, remaining
 from tests.fixtures.cascade import QUEUE, CommandLine, Node, Nodes
@@ -132,7 +134,7 @@ def _closed(db: Database, *, closed: bool) -> None:
 
 
 _WAITS = """
-select l.pid from pg_locks l
+select l.waitstart from pg_locks l
 where l.relation = 'b'::regclass and not l.granted and not exists (
     select from pg_locks h where h.pid = l.pid and h.granted
         and h.mode = 'AccessExclusiveLock' and h.relation = any (%s::regclass[]))
@@ -141,19 +143,34 @@ where l.relation = 'b'::regclass and not l.granted and not exists (
 
 @pytest.mark.parametrize("command", [("drop-node", "root"), ("remove-table", "a")])
 def test_a_drop_gives_way_to_an_application_that_uses_the_tables(
-    nodes_of: Nodes, londiste: CommandLine, command: tuple[str, str]
+    nodes_of: Nodes,
+    londiste: CommandLine,
+    monkeypatch: pytest.MonkeyPatch,
+    command: tuple[str, str],
 ) -> None:
-    """Table b is a partition of a."""
+    """Table b is a partition of a.  A first attempt that fails is not the end."""
     root = nodes_of.root()
     root.db.execute("create table a (id int primary key)")
     assert londiste(root.db, "add-table", "a").code == 0
     root.db.execute("select londiste.create_partition('a', 'b', '', '', now(), 'day')")
+    words = ("--set", "lock_timeout=0.1", *command)
     codes: list[int] = []
-    drop = threading.Thread(target=lambda: codes.append(londiste(root.db, *command).code))
+    drop = threading.Thread(target=lambda: codes.append(londiste(root.db, *words).code))
     with psycopg.connect(root.dsn) as application:
         application.execute("insert into b values (1)")
+        with monkeypatch.context() as impatient:
+            impatient.setattr(locks, "PATIENCE", 0.1)
+            refused = londiste(root.db, *words)
+        assert "table public.b stays locked" in refused.err
+        assert re.search(r"repeat the command; to wait longer: --set lock_timeout=\d", refused.err)
         drop.start()
-        wait_for(lambda: root.db.value(_WAITS, ["a"]), timeout=9, what="a drop that waits for b")
+        waits = "a drop that waits for b"
+        first = wait_for(lambda: root.db.value(_WAITS, ["a"]), timeout=9, what=waits)
+        wait_for(
+            lambda: root.db.value(_WAITS, ["a"]) not in (None, first),
+            timeout=9,
+            what="its next attempt",
+        )
         # It would become the victim of a deadlock, or wait until the drop gives up.
         application.execute("insert into a values (1)")
     drop.join(60)
