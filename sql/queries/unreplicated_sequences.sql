@@ -1,13 +1,23 @@
 /*
  * Sequences of columns of replicated tables that this node does not replicate: kind, a table,
- * sequence, whether this role can replicate it.
+ * sequence, the statement without which this role cannot replicate it ('' if it can), its name then.
  *
+ * A schema with a dot in its name has no name in a queue: the sequence moves to that of the table.
  * Those of serial and identity columns, and those that a default names.
  * %(queue)s the queue.
  */
 select 'sequence', min(f.name), n.nspname || '.' || s.relname,
-    pg_catalog.strpos(n.nspname, '.') = 0
-        and case s.relkind when 'S' then pg_catalog.has_sequence_privilege(s.oid, 'select') end
+    case
+        when pg_catalog.strpos(n.nspname, '.') > 0
+        then pg_catalog.format('alter sequence %%I.%%I set schema %%I', n.nspname, s.relname, pg_catalog.split_part(min(f.name), '.', 1))
+        when case s.relkind when 'S' then pg_catalog.has_sequence_privilege(s.oid, 'select') end
+        then ''
+        else pg_catalog.format('grant select on sequence %%I.%%I to %%I', n.nspname, s.relname, current_user)
+    end,
+    case
+        when pg_catalog.strpos(n.nspname, '.') > 0 then pg_catalog.split_part(min(f.name), '.', 1)
+        else n.nspname
+    end || '.' || s.relname
 from (
     select coalesce(t.dest_table, t.table_name) as name,
         londiste.find_table_oid(coalesce(t.dest_table, t.table_name)) as oid

@@ -31,7 +31,10 @@ def collect(conn: Connection, queue: str) -> NodeFacts:
     under_way = operation_log.find(conn, queue)
     doubts = [
         *tuples(conn, "table_doubts", queue=queue),
-        *(found[:3] for found in tuples(conn, "unreplicated_sequences", queue=queue)),
+        *(
+            (kind, table, "\0".join(more))
+            for kind, table, *more in tuples(conn, "unreplicated_sequences", queue=queue)
+        ),
         *tuples(conn, "sequence_doubts", queue=queue),
         *(
             ("type-owner", row["table_name"], "\n".join((row["type"], row["owner"], row["remedy"])))

@@ -35,7 +35,7 @@ def doubt(
     """Severity, what, why and what to do of a doubt.
 
     kind, table, detail -- of ``sql/queries/table_doubts.sql``, ``unreplicated_sequences.sql`` or
-        ``sequence_doubts.sql``.
+        ``sequence_doubts.sql``; of a sequence that is not replicated three texts (``collect``).
     root -- whether the node is the root.
     """
     match kind:
@@ -51,10 +51,12 @@ def doubt(
             )
             return Severity.CRITICAL, what, why, do
         case "sequence":
-            what = f"sequence {detail} of table {table} is not replicated"
+            sequence, statement, name = detail.split("\0")
+            what = f"sequence {sequence} of table {table} is not replicated"
             why = "after a takeover it would return values that rows already have"
             first = "" if root else "on the root, then on this node: "
-            return Severity.WARNING, what, why, f"{first}londiste add-seq {argument(detail)}"
+            first += f"{statement}; then " if statement else ""
+            return Severity.WARNING, what, why, f"{first}londiste add-seq {argument(name)}"
         case "sequence-missing":
             what = f"sequence {table} {_NO_SEQUENCE}"
             why = (

@@ -275,7 +275,7 @@ def check(
     if there is not None:
         found += _all_parts(here, there, queue, new.name)
         rows = tuples(there, "unreplicated_sequences", queue=queue)
-        found += sequence_findings(old, [row[1:3] for row in rows if row[3]])
+        found += sequence_findings(old, [row[1:3] for row in rows if not row[3]])
     if not found:
         return
     shown = "; ".join(f.problem for f in found[:_SHOWN])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from londiste.cascade.model import NodeType
-from tests.fixtures.cascade import CommandLine, Node, Nodes
+from londiste.db.queries import tuples
+from tests.fixtures.cascade import QUEUE, CommandLine, Node, Nodes
 
 
 def test_sequences_are_added_and_removed(root: Node, leaf: Node, londiste: CommandLine) -> None:
@@ -111,6 +112,22 @@ def test_a_sequence_that_only_defaults_name_follows_their_tables(
     assert f"hint: {then}" in refused.err
     assert londiste(branch.db, "add-seq", "--create", "public.late").code == 0
     assert "sequence" not in londiste(root.db, "switchover", "--to", "branch", "--dry-run").err
+
+    # What has no name in a queue, or is not readable, is named with what comes first.
+    root.db.execute(
+        'create schema "with.dot"; create sequence "with.dot"."S";'
+        """alter table one alter id set default nextval('"with.dot"."S"')"""
+    )
+    (found,) = londiste(root.db, "check", "--json").json["findings"]
+    statement, then = found["do"].split("; then londiste ")
+    assert "sequence with.dot.S of table public.one is not replicated" in found["what"]
+    root.db.execute(statement)
+    with root.db.connect() as conn:
+        conn.execute("set role pgq_reader")
+        ((*_, grant, name),) = tuples(conn, "unreplicated_sequences", queue=QUEUE)
+    assert (grant, name) == ('grant select on sequence public."S" to pgq_reader', "public.S")
+    assert londiste(root.db, *then.split()).code == 0
+    assert londiste(root.db, "check", "--json").json["findings"] == []
 
 
 def test_a_sequence_that_no_longer_follows_is_reported(
