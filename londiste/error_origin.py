@@ -23,7 +23,8 @@ _RAISING = {"exec_stmt_raise", "PLy_output", "PLy_elog_impl"}
 REPLICA_ROLE = "session_replication_role"
 #: Attribute of an error: the user of its session.
 _USER = "londiste_user"
-_OURS = re.compile(r'^[^"]*\b(pgq|pgq_\w+|londiste)\.\w+\(')
+_OURS = re.compile(r'(?a)^[^"]*\b(pgq|pgq_\w+|londiste)\.\w+\(')
+_OURS_TO_APPLY = re.compile(r'(?a)^[^"]*\blondiste_apply\.\w+\(')
 
 
 def in_owner_code(error: psycopg.Error) -> bool:
@@ -32,6 +33,11 @@ def in_owner_code(error: psycopg.Error) -> bool:
     The server adds that line to the context; code of the owner cannot remove it.
     """
     return _AS_OWNER in (error.diag.context or "")
+
+
+def in_own_function(line: str) -> bool:
+    """Pure: whether a line of the context is about a function of Londiste, in any language."""
+    return bool(_OURS.match(line) or _OURS_TO_APPLY.match(line))
 
 
 def raised_by_code(error: psycopg.Error) -> bool:

@@ -112,6 +112,15 @@ def detail_without_values(text: str, sqlstate: str) -> str:
     return re.sub(r"(?s)\)=\(.*\)", ")=(…)", text)
 
 
+def exception_text(error: BaseException) -> str:
+    """The first line of an exception of Python, without the value that it may be about."""
+    text = first_line(str(error))
+    if isinstance(error, (ValueError, TypeError, LookupError)):
+        text = re.sub(r"(?i)\b(value) [^\s:]+", r"\1 ***", QUOTED.sub("***", text))
+        text = re.sub(r"(?s): .*", ": ***", text)
+    return text
+
+
 def first_line(text: str) -> str:
     """The first non-empty line; libpq writes one line per address tried."""
     for line in text.splitlines():

@@ -25,7 +25,7 @@ from londiste.cli.documents import Failure, as_json
 from londiste.daemon import child, crash, logcontext
 from londiste.daemon.arguments import without_secrets
 from londiste.errors import LondisteError, NodeUnreachable, UsageError, from_database, from_driver
-from londiste.wording import bounded
+from londiste.wording import bounded, exception_text
 
 EXIT_USAGE = 2
 EXIT_DIFFERENT = 3
@@ -92,7 +92,7 @@ def _unexpected(error: Exception) -> int:
         logging.getLogger(__name__).exception("unexpected error")
     return report(
         LondisteError(
-            f"unexpected {type(error).__name__}: {printable(bounded(str(error)))}",
+            f"unexpected {type(error).__name__}: {printable(bounded(exception_text(error)))}",
             hint="run again with LONDISTE_TRACEBACK=1 and report the traceback: this is a bug in"
             " Londiste",
         ),

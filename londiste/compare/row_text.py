@@ -19,6 +19,7 @@ from londiste.db.copy import unescaped
 from londiste.db.ddl import literal
 from londiste.db.queries import streaming, translated
 from londiste.engine.tasks import key_hash
+from londiste.error_values import Values
 from londiste.errors import StateError
 
 _AS_THEY_ARE = {"text", "uuid", "integer", "bigint", "json"}
@@ -28,7 +29,7 @@ def lines(conn: Connection, dsn: str, statement: str) -> Iterator[bytes]:
     """The lines of a COPY, without their ends; a value's line break is escaped in them."""
     rest = b""
     with (
-        translated(describe_dsn(dsn)),
+        translated(describe_dsn(dsn), Values.APART),
         streaming(conn),
         conn.cursor().copy(statement.encode()) as stream,
     ):

@@ -20,7 +20,7 @@ from londiste.db.connection import Connection, whereabouts
 from londiste.db.ddl import NOT_UNIQUE, run_stored
 from londiste.db.names import TableName
 from londiste.db.queries import query, translated
-from londiste.error_values import server_text
+from londiste.error_values import Values, server_text
 from londiste.errors import EventError, LondisteError, from_database
 from londiste.replication import sqlapi as tables
 from londiste.replication.model import ReplicatedTable
@@ -99,7 +99,7 @@ def not_built(
             + _given_up(conn, queue, table, error.diag.constraint_name or ""),
             queue=queue,
         )
-    return from_database(error, where=whereabouts(conn))
+    return from_database(error, where=whereabouts(conn), values=Values.APART)
 
 
 _DUPLICATED = re.compile(r"(?s)Key \((.*)\)=\(…\) is duplicated\.")

@@ -27,7 +27,7 @@ from londiste.errors import (
     Superseded,
     from_database,
 )
-from londiste.wording import bounded
+from londiste.wording import bounded, exception_text
 
 log = logging.getLogger(__name__)
 
@@ -206,7 +206,7 @@ def as_londiste(error: Exception) -> LondisteError:
     if os.environ.get("LONDISTE_TRACEBACK"):
         log.error("unexpected error", exc_info=error)
     return LondisteError(
-        f"unexpected {type(error).__name__}: {error}",
+        f"unexpected {type(error).__name__}: {exception_text(error)}",
         hint="this is a defect; run again with LONDISTE_TRACEBACK=1 and report it",
     )
 

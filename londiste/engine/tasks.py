@@ -24,6 +24,7 @@ from londiste.engine import row_transform, session_pool
 from londiste.engine.oversized_rows import explained
 from londiste.engine.spec import Checksum, Chunk, ChunkDone, CompareSpec, CopySpec, Sums
 from londiste.engine.throttle import Pace, in_turn
+from londiste.error_values import Values
 from londiste.errors import (
     LondisteError,
     NodeUnreachable,
@@ -32,6 +33,7 @@ from londiste.errors import (
     TransientError,
     from_database,
 )
+from londiste.wording import exception_text
 
 #: Detail of ``changed``: the snapshot's columns are not those that statements mean now.
 OTHER_COLUMNS = "on the source: ALTER TABLE replaced columns of the same names"
@@ -191,7 +193,7 @@ def sums(conn: Connection, spec: CompareSpec) -> dict[int, Sums]:
             # OFFSET keeps the planner from working out the text of the row once per hash.
             f" from (select {inner} {source} offset 0) s {group}"
         )
-    with translated(describe_dsn(spec.dsn)):
+    with translated(describe_dsn(spec.dsn), Values.APART):
         found = conn.execute(statement.encode()).fetchall()
     return {int(row[0]): (int(row[1]), int(row[2]), int(row[3])) for row in found if row[1]}
 
@@ -237,10 +239,10 @@ def failed(error: Exception, item: object = None, host: str = "") -> LondisteErr
     host -- the remote machine on which it ran, '' for this one.
     """
     if isinstance(error, LondisteError | psycopg.Error):
-        ours = from_database(error)
+        ours = from_database(error, values=Values.APART)
     else:
         ours = LondisteError(
-            f"task failed: {type(error).__name__}: {error}",
+            f"task failed: {type(error).__name__}: {exception_text(error)}",
             hint="report this defect with the output of a run with LONDISTE_TRACEBACK=1",
         )
     if isinstance(ours, Superseded):

@@ -27,6 +27,7 @@ from londiste.db import call
 from londiste.db.connection import Connection
 from londiste.db.copy import escaped, unescaped
 from londiste.db.queries import savepoint, streaming, translated
+from londiste.error_values import Values
 from londiste.errors import ApplyError, EventError
 from londiste.pgq.types import Batch, Event
 
@@ -256,7 +257,7 @@ def copied(
         two round trips are saved (``streaming``); if they are more, the statement starts again.
     """
     text = statement.encode(conn.info.encoding)
-    with translated(conn):
+    with translated(conn, Values.APART):
         if small:
             try:
                 with _undone_together(conn):

@@ -16,6 +16,7 @@ from londiste.db import call
 from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName
 from londiste.db.queries import savepoint, translated
+from londiste.error_values import Values
 from londiste.errors import BadOption, from_database
 from londiste.pgq import queues
 
@@ -129,7 +130,9 @@ def insert_events(
         _count(conn, queue, count)
         raise
     except psycopg.Error as error:
-        raise from_database(error, where=describe_dsn(conn.info.dsn)) from error
+        raise from_database(
+            error, where=describe_dsn(conn.info.dsn), values=Values.APART
+        ) from error
     return count
 
 
@@ -142,7 +145,7 @@ def insert_selected(
 
     Rows do not leave the server.  Rights and errors are those of ``insert_events``.
     """
-    with translated(conn):
+    with translated(conn, Values.APART):
         with savepoint(conn):
             table = TableName.parse(queues.current_event_table(conn, queue))
             _count(conn, queue, 0)

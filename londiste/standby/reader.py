@@ -30,7 +30,7 @@ from londiste.db.connection import (
     usable,
     whereabouts,
 )
-from londiste.error_values import server_text
+from londiste.error_values import Values, shown
 from londiste.errors import LondisteError, TransientError
 from londiste.pgq import batches, blocks
 from londiste.pgq.batches import Coming
@@ -277,7 +277,7 @@ class StandbyReader:
         if isinstance(error, LondisteError):
             text = error.message
         elif isinstance(error, psycopg.Error):
-            text = server_text(error)
+            text = shown(error, Values.APART).message
         else:
             text = (str(error).splitlines() or [type(error).__name__])[0]
         return text.removeprefix(f"{self._where}: ").removeprefix(f"{self.place}: ")

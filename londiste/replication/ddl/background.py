@@ -19,6 +19,7 @@ from londiste.replication.ddl.classify import StatementTiming
 from londiste.replication.ddl.failures import still_failed
 from londiste.replication.ddl.non_transactional import run_alone
 from londiste.replication.ddl.sqlapi import Script, State
+from londiste.wording import exception_text
 
 log = logging.getLogger(__name__)
 
@@ -136,6 +137,8 @@ class Steps:
             self._error = error
         except Exception as error:
             log.error("script %s: unexpected error", script.name, exc_info=error)
-            self._error = LondisteError(f"unexpected {type(error).__name__}: {error}")
+            self._error = LondisteError(
+                f"unexpected {type(error).__name__}: {exception_text(error)}"
+            )
         finally:
             self._conn = None

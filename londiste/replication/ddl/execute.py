@@ -13,13 +13,12 @@ from collections.abc import Iterator, Sequence
 import psycopg
 from psycopg import sql
 
-from londiste.changes.row_values import format_detail, format_error
 from londiste.db.connection import TEXT_SETTINGS, Connection, describe_dsn, keep_role, use_own_names
 from londiste.db.names import TableName, argument
 from londiste.db.queries import savepoint, tuples
 from londiste.db.session_role import use_script_role
-from londiste.error_origin import server_hint
 from londiste.error_values import Values
+from londiste.error_values import shown as as_shown
 from londiste.errors import (
     BadOption,
     ScriptFailed,
@@ -223,11 +222,13 @@ def _failing(
             what = f"statement {statement.number} (line {statement.line})"
             shown, number = statement.shown, statement.number
         state_text = f" (SQLSTATE {error.sqlstate})" if error.sqlstate else ""
-        said = format_error(error, Values.NONE)
+        # It may read rows.  What it says itself is no secret of theirs.
+        text = "" if statement is None else statement.text
+        said = as_shown(error, Values.APART, text)
         raise ScriptFailed(
-            f"script {name}: {what} failed on node {node}: {said}{state_text}",
-            detail="; ".join(filter(None, [shown, format_detail(error)])),
-            hint="; ".join(filter(None, [server_hint(error), choices(name)])),
+            f"script {name}: {what} failed on node {node}: {said.message}{state_text}",
+            detail="; ".join(filter(None, [shown, said.detail])),
+            hint="; ".join(filter(None, [said.hint, choices(name)])),
             event_id=event_id,
             statement=number,
         ) from error

@@ -24,6 +24,7 @@ from londiste.pgq.types import Batch
 from londiste.replication.parallel import slices
 from londiste.replication.parallel import sqlapi as attempts
 from londiste.replication.parallel.slices import S, Slice, StagedSlice, StageTask
+from londiste.wording import exception_text
 
 log = logging.getLogger(__name__)
 
@@ -173,7 +174,7 @@ def _translated(error: Exception) -> Exception:
     if isinstance(error, LondisteError):
         text = error.message if isinstance(error, EventError) else f"the job failed: {error}"
         return FallBackToSerial(": ".join(filter(None, [text, error.detail])))
-    return FallBackToSerial(f"the job failed: {type(error).__name__}: {error}")
+    return FallBackToSerial(f"the job failed: {type(error).__name__}: {exception_text(error)}")
 
 
 @dataclass(frozen=True)

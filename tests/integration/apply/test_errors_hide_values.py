@@ -33,7 +33,7 @@ BROKEN = {
 REFUSING = """
 create temp table refusing (
     i int check (i > 0), n numeric(3, 1), c varchar(3), t tsvector, q tsquery, r regclass,
-    p jsonpath, j json, x inet, d date, g int4range, a text[], u text unique)
+    p jsonpath, j json, x inet, d date, g int4range, a text[], u text unique, dyn text)
 """
 #: A column, and a value that it refuses.
 REFUSED = [
@@ -53,15 +53,25 @@ REFUSED = [
     ("g", "[secret"),
     ("a", "{secret"),
     ("u", "secret"),
+    ("q", "secret" * 400),
+    ("dyn", "audit.secret"),
 ]
+#: A trigger that puts a statement together from a row.
+DYNAMIC = """
+create function pg_temp.dyn() returns trigger language plpgsql as $$
+begin execute 'insert into ' || new.dyn || ' values (1)'; return new; end $$;
+create trigger dyn before insert on refusing for each row when (new.dyn is not null)
+    execute function pg_temp.dyn()
+"""
 
 
 def test_no_error_of_the_server_shows_a_value_in_any_language(pgq_db: Database) -> None:
     with pgq_db.connect() as conn:
         conn.autocommit = True
         conn.execute(REFUSING)
+        conn.execute(DYNAMIC)
         conn.execute("insert into refusing (u) values ('secret')")
-        for language in ("C", "de_DE.UTF-8", "fr_FR.UTF-8"):
+        for language in ("C", "de_DE.UTF-8", "fr_FR.UTF-8", "es_ES.UTF-8", "ja_JP.UTF-8"):
             try:
                 conn.execute(f"set lc_messages = '{language}'")
             except psycopg.errors.InvalidParameterValue:

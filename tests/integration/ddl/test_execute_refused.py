@@ -30,6 +30,20 @@ def test_what_would_break_replication_is_refused_on_the_root(tree: Tree) -> None
     assert tree.root.database.value("select to_regclass('public.t') is not null")
 
 
+def test_a_script_that_fails_shows_its_own_names_and_no_value_of_a_row(tree: Tree) -> None:
+    tree.root.database.execute("insert into t values (1, 'topsecret & & x')")
+    for number, (text, said) in enumerate(
+        {
+            "update t set v = to_tsquery('simple', v)::text": "syntax error in tsquery: ***",
+            "alter table nope add column v int": 'relation "nope" does not exist',
+            "alter table t add check (id > 1)": 'of relation "t" is violated by some row',
+        }.items()
+    ):
+        done = tree.execute(f"v{number}.sql", text)
+        assert done.code == 5, str(done)
+        assert said in done.err and "topsecret" not in done.err, str(done)
+
+
 def test_a_script_that_breaks_the_schemas_of_one_node_waits_there_for_a_person(tree: Tree) -> None:
     leaf = tree.leaf.database.value("select current_database()")
     tree.fine(

@@ -10,6 +10,7 @@ import pytest
 from londiste.changes.row_values import stored_error
 from londiste.error_values import Values, shown
 from londiste.errors import LondisteError, from_database
+from londiste.wording import exception_text
 
 
 @pytest.mark.parametrize(
@@ -143,7 +144,95 @@ RAISED = {
         ),
         (
             server("22P02", "la sintaxis no es válida para tipo integer: «secret»"),
-            "la sintaxis no es válida para tipo integer: ***",
+            "invalid text representation",
+            "SQLSTATE 22P02",
+        ),
+        (
+            server(
+                "23502",
+                "el valor nulo en la columna «n» viola la restricción de no nulo",
+                "La fila que falla contiene (1, null, secret).",
+                table_name="t",
+                column_name="n",
+            ),
+            "el valor nulo en la columna «n» viola la restricción de no nulo",
+            "SQLSTATE 23502, table t, column n",
+        ),
+        (
+            server(
+                "23514",
+                'リレーション"t"の行に対応するパーティションが見つかりません',
+                "失敗した行のパーティションキーは(id) = (secret)を含みます。",
+            ),
+            'リレーション"t"の行に対応するパーティションが見つかりません',
+            "SQLSTATE 23514",
+        ),
+        (
+            server(
+                "23502",
+                'null value in column "n" violates not-null constraint',
+                "La fila que falla contiene (1, null, secret).",
+            ),
+            'null value in column "n" violates not-null constraint',
+            "SQLSTATE 23502",
+        ),
+        (
+            server("44000", 'new row violates check option for view "v"', "Row: (secret)."),
+            'new row violates check option for view "v"',
+            "SQLSTATE 44000",
+        ),
+        (
+            server("23514", "an order needs lines", "Of customer (secret, 1): none.", **RAISED),
+            "an order needs lines",
+            "Of customer (…): none.",
+        ),
+        (
+            server("P0003", "query returned more than one row", "parameters: v = 'secret'"),
+            "query returned more than one row",
+            "",
+        ),
+        (
+            server("54000", 'word is too long in tsquery: "secret"'),
+            "word is too long in tsquery: ***",
+            "",
+        ),
+        (
+            server(
+                "54000",
+                'index row size 2800 exceeds btree version 4 maximum 2704 for index "i"',
+                constraint_name="i",
+            ),
+            'index row size 2800 exceeds btree version 4 maximum 2704 for index "i"',
+            "",
+        ),
+        (
+            server(
+                "42P01",
+                'relation "audit.secret" does not exist',
+                internal_position="13",
+                context="PL/pgSQL function public.f() line 1 at EXECUTE",
+            ),
+            "relation *** does not exist",
+            "",
+        ),
+        (
+            server(
+                "42P01",
+                'relation "audit.log" does not exist',
+                internal_position="13",
+                context="PL/pgSQL function public.f() line 1 at SQL statement",
+            ),
+            'relation "audit.log" does not exist',
+            "",
+        ),
+        (
+            server(
+                "42703",
+                'column "no" of relation "t" does not exist',
+                internal_position="13",
+                context="PL/pgSQL関数londiste_apply.write_as_7(text)の1行目 - EXECUTE",
+            ),
+            'column "no" of relation "t" does not exist',
             "",
         ),
         (
@@ -203,3 +292,51 @@ def test_a_statement_that_contains_values_is_not_trusted_for_its_position() -> N
     error = server("42P01", 'relation "secret" does not exist', statement_position="8")
     assert shown(error, Values.INSIDE).message == "relation *** does not exist"
     assert shown(error).message == 'relation "secret" does not exist'
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (server("42P01", 'relation "nope" does not exist'), 'relation "nope" does not exist'),
+        (
+            server("42701", 'column "v" of relation "nope" already exists'),
+            'column "v" of relation "nope" already exists',
+        ),
+        (
+            server("42P01", "Relation »nope« existiert nicht", **GERMAN),
+            "Relation »nope« existiert nicht",
+        ),
+        (server("42601", 'syntax error in tsquery: "secret"'), "syntax error in tsquery: ***"),
+        (
+            server("42601", 'syntax error in tsquery: "v" secret "v"'),
+            "syntax error in tsquery: ***",
+        ),
+        (server("42P01", 'relation "nop" does not exist'), "relation *** does not exist"),
+    ],
+)
+def test_a_script_is_told_the_names_that_it_contains(error: psycopg.Error, message: str) -> None:
+    script = "alter table nope add column v text"
+    assert shown(error, Values.APART, script).message == message
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (
+            ValueError("invalid literal for int() with base 10: 'secret'"),
+            "invalid literal for int() with base 10: ***",
+        ),
+        (KeyError("secret"), "***"),
+        (
+            ValueError("Integer value secret not in range: 1 to 2"),
+            "Integer value *** not in range: ***",
+        ),
+        (
+            ValueError("1 validation error for Row\nage\n  Input, input_value='secret'"),
+            "1 validation error for Row",
+        ),
+        (RuntimeError("no more processes: 'all'"), "no more processes: 'all'"),
+    ],
+)
+def test_an_exception_of_python_shows_no_value(error: Exception, text: str) -> None:
+    assert exception_text(error) == text

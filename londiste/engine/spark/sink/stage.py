@@ -23,6 +23,7 @@ from londiste.daemon import crash
 from londiste.db.connection import Connection, session
 from londiste.db.queries import translated
 from londiste.engine.spark.sink.options import Common
+from londiste.error_values import Values
 from londiste.pgq import spark_epochs
 
 #: Characters of a chunk, and rows; one row may be longer.
@@ -138,7 +139,7 @@ def stage(
     done: list[StagedRows] = []
     with session(options.conninfo, name="londiste-spark stage", autocommit=True) as conn:
         number = spark_epochs.make_sink_stage(conn, name, attempt)
-        with translated(conn), conn.transaction():
+        with translated(conn, Values.APART), conn.transaction():
             _copy(conn, number, part, few, chunks, done)
             crash.point("sink.mid-stage")
     crash.point("sink.staged")
