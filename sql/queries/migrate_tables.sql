@@ -57,7 +57,11 @@ select
                     and a.attnum = any ((i.indkey::int2[])[0:i.indnkeyatts - 1]))
         order by i.indnkeyatts, u.relname limit 1) as unique_key,
     (
-        select k.conname::text from pg_catalog.pg_constraint k
+        select pg_catalog.jsonb_build_object(
+            'name', k.conname,
+            'definition', pg_catalog.regexp_replace(
+                pg_catalog.pg_get_constraintdef(k.oid), ' DEFERRABLE( INITIALLY DEFERRED)?$', ''))
+        from pg_catalog.pg_constraint k
         where k.conrelid = c.oid and k.contype = 'p' and k.condeferrable) as deferrable,
     array(
         select k.conname::text from pg_catalog.pg_constraint k

@@ -15,12 +15,26 @@ select
         from pg_catalog.pg_attribute a
         where a.attrelid = c.oid and a.attnum = any((i.indkey::int2[])[0:i.indnkeyatts - 1])
     ) as columns,
-    case when k.condeferrable then pg_catalog.format(
-        'alter table %%I.%%I drop constraint %%I, add constraint %%I %%s',
-        n.nspname, c.relname, k.conname, k.conname,
-        pg_catalog.regexp_replace(
-            pg_catalog.pg_get_constraintdef(k.oid), ' DEFERRABLE( INITIALLY DEFERRED)?$', ''))
-    end as immediate,
+    (
+        -- A partition cannot drop what it inherits.
+        with recursive above (oid, parent) as (
+            select k.oid, k.conparentid
+            union all
+            select p.oid, p.conparentid
+            from above as a
+            join pg_catalog.pg_constraint as p on p.oid = a.parent
+        )
+        select pg_catalog.format(
+            'alter table %%I.%%I drop constraint %%I, add constraint %%I %%s',
+            rn.nspname, r.relname, o.conname, o.conname,
+            pg_catalog.regexp_replace(
+                pg_catalog.pg_get_constraintdef(o.oid), ' DEFERRABLE( INITIALLY DEFERRED)?$', ''))
+        from above as a
+        join pg_catalog.pg_constraint as o on o.oid = a.oid and o.condeferrable
+        join pg_catalog.pg_class as r on r.oid = o.conrelid
+        join pg_catalog.pg_namespace as rn on rn.oid = r.relnamespace
+        where a.parent = 0
+    ) as immediate,
     exists (
         select from londiste.table_info f
         join pgq_node.node_info o on o.queue_name = f.queue_name

@@ -61,7 +61,7 @@ class Table:
     hidden: bool = False
     columns: tuple[ColumnFacts, ...] = (ColumnFacts("id"),)
     unique_key: Mapping[str, Any] | None = None
-    deferrable: str | None = None
+    deferrable: Mapping[str, Any] | None = None
     exclusions: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -84,6 +85,43 @@ def test_a_constraint_that_the_provider_lacks_is_found(
     root.db.execute("alter table t drop constraint t_w_key")
     leaf.db.execute(do.partition("database of leaf: ")[2])
     assert found() == []
+    # A partition cannot drop what it inherits.
+    leaf.db.execute(
+        "alter table t drop constraint u;"
+        "create table p (like t, constraint pu unique (v, w) deferrable) partition by range (v);"
+        "alter table p attach partition t default"
+    )
+    [do] = found()
+    leaf.db.execute(do.partition("database of leaf: ")[2])
+    assert found() == []
+
+
+@pytest.mark.slow
+def test_the_key_of_the_root_is_changed_where_keys_refer_to_that_of_another_node(
+    nodes_of: Nodes, londiste: CommandLine
+) -> None:
+    root = nodes_of.root()
+    leaf = nodes_of.below(root, "leaf")
+    root.db.execute("create table t (id int primary key, v int)")
+    leaf.db.execute(
+        "create table t (id int primary key, v int); create table u (t int references t)"
+    )
+    for node, words in ((root, ()), (leaf, ("--expect-sync",))):
+        assert londiste(node.db, "add-table", "t", *words).code == 0
+    root.db.execute(
+        "alter table t drop constraint t_pkey, add primary key (id) include (v) deferrable"
+    )
+    found = londiste(root.db, "doctor", root.db.dsn, leaf.db.dsn, "--json").json["findings"]
+    [do] = [one["do"] for one in found if one["id"] == "deferrable"]
+    words = shlex.split(do.partition("settings of the root: londiste ")[2])
+    done = londiste(root.db, *words)
+    assert done.code == 0, done
+    root.tick()
+    done = londiste(leaf.db, "worker", "--once", job=leaf.worker)
+    assert done.code == 0, done
+    key = "select pg_get_constraintdef(oid) from pg_constraint where conname = 't_pkey'"
+    assert root.db.value(key) == "PRIMARY KEY (id) INCLUDE (v)"
+    assert leaf.db.value(key) == "PRIMARY KEY (id)"
 
 
 def test_what_a_key_of_the_provider_implies() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
+from londiste.db.ddl import literal
 from londiste.db.names import quote
 from londiste.monitor.doctor.facts import Table
 from londiste.monitor.doctor.situation import Situation, by_execute, found, notice, warning
@@ -26,10 +28,10 @@ def check(pair: Situation) -> Iterator[Finding]:
         if not table.keyed and not pair.source.replicates(table):
             yield _keyless(pair, side, table)
         if table.deferrable is not None:
-            columns = ", ".join(quote(name) for name in table.key)
+            name = table.deferrable["name"]
             statement = (
-                f"alter table {table.name.quoted} drop constraint {quote(table.deferrable)},"
-                f" add constraint {quote(table.deferrable)} primary key ({columns})"
+                f"alter table {table.name.quoted} drop constraint {quote(name)},"
+                f" add constraint {quote(name)} {table.deferrable['definition']}"
             )
             # The other nodes have it too, and the source may be a branch.
             shared = pair.source.replicates(table)
@@ -37,7 +39,9 @@ def check(pair: Situation) -> Iterator[Finding]:
                 "deferrable",
                 f"the primary key of table {table.name} is deferrable",
                 "each change is captured twice: as it is made, and at the commit",
-                f"with the settings of the root: {by_execute(statement)}" if shared else "",
+                f"with the settings of the root: {by_execute(_if_deferrable(table, statement))}"
+                if shared
+                else "",
                 side=side,
                 object=str(table.name),
                 sql=[] if shared else [statement],
@@ -51,6 +55,19 @@ def check(pair: Situation) -> Iterator[Finding]:
                 side=side,
                 object=str(table.name),
             )
+
+
+def _if_deferrable(table: Table, statement: str) -> str:
+    """Pure: the statement for all nodes: foreign keys may refer to a key that is not deferrable."""
+    assert table.deferrable is not None
+    name, constraint = literal(table.name.quoted), literal(table.deferrable["name"])
+    body = (
+        "begin if exists (select from pg_constraint where condeferrable"
+        f" and conrelid = to_regclass({name}) and conname = {constraint})"
+        f" then {statement}; end if; end"
+    )
+    tag = next(tag for n in itertools.count() if (tag := f"${'x' * n}$") not in body)
+    return f"do {tag} {body} {tag}"
 
 
 def _keyless(pair: Situation, side: str, table: Table) -> Finding:
