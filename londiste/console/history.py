@@ -90,7 +90,8 @@ def measured(snapshot: Snapshot, facts: Mapping[str, MonitorFacts]) -> dict[Key,
     found: dict[Key, float] = {}
     for node in snapshot.status.nodes:
         if node.behind is not None and node.type != "root":
-            found["lag", node.name] = node.behind.seconds
+            if node.behind.seconds is not None:
+                found["lag", node.name] = node.behind.seconds
             found["backlog", node.name] = float(node.behind.events)
     for name, database in facts.items():
         for one in database.consumers:

@@ -93,6 +93,8 @@ def consumer_not_ready(outcome: Outcome[Databases], max_lag: float) -> list[str]
             found.append(f"consumer {one.name}: its position is lost")
         elif one.paused is not None:
             found.append(f"consumer {one.name}: paused")
+        elif one.lag is None and one.pending:
+            found.append(f"consumer {one.name}: lag unknown")
         elif one.lag is not None and one.pending and one.lag > max_lag:
             found.append(
                 f"consumer {one.name}: behind by {dhms(one.lag)}, allowed: {dhms(max_lag)}"
@@ -124,7 +126,7 @@ def _not_ready(node: NodeStatus, max_lag: float) -> Iterator[str]:
         return
     if node.tables is not None and node.tables.half:
         yield line(f"{node.tables.half} tables are not in sync")
-    if node.behind is None:
+    if node.behind is None or node.behind.seconds is None:
         yield line("lag unknown")
     elif node.behind.seconds > max_lag:
         yield line(f"behind by {dhms(node.behind.seconds)}, allowed: {dhms(max_lag)}")

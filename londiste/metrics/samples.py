@@ -73,7 +73,8 @@ def _node(node: NodeStatus, queue: str, measures: NodeMeasures | None) -> Iterat
         return
     yield sample("node_info", 1, role=node.type, provider=node.provider or "")
     if node.behind is not None:
-        yield sample("lag_seconds", node.behind.seconds)
+        if node.behind.seconds is not None:
+            yield sample("lag_seconds", node.behind.seconds)
         yield sample("lag_ticks", node.behind.ticks)
         yield sample("lag_events", node.behind.events)
     if node.applied_events is not None:

@@ -178,6 +178,12 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "Delayed events are due and were not inserted: the ticker does not run, or fails.",
             "londiste queue maint does it once; start the ticker.",
         ),
+        "clock-back": (
+            "The newest tick is older than one before it, or lies in the future: a clock was set"
+            " back. Lag of positions before it is estimated or unknown.",
+            "Synchronise the clock, as timedatectl set-ntp true does; the finding ends when"
+            " consumers have passed these ticks.",
+        ),
         "rotation-half-done": (
             "The second step of a rotation never ran: maintenance has stopped.",
             "londiste queue maint, and start the ticker.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import psycopg
@@ -18,6 +18,7 @@ from londiste.db.connstr.locations import reach, with_parameters
 from londiste.db.queries import tuples
 from londiste.errors import AccessDenied, InstallError, LondisteError
 from londiste.pgq import counting, position_check
+from londiste.pgq import ticks as ticks_of
 
 #: Levels of a cascade after which the search for its root ends.
 _DEEPEST = 16
@@ -29,12 +30,13 @@ class Behind:
 
     ticks -- after the position.
     events -- counted up to ``counting.COUNTED``; above it an upper limit by the ids.
-    seconds -- by the root's clock since the first tick with changes after the position.
+    seconds -- by the root's clock since the first tick with changes after the position; None:
+        unknown, as the clock was set back.
     """
 
     ticks: int
     events: int
-    seconds: float
+    seconds: float | None
 
     @property
     def idle(self) -> bool:
@@ -48,7 +50,8 @@ class Behind:
             return f"about {self.events:,} events wait for a tick"
         ticks = "1 tick" if self.ticks == 1 else f"{self.ticks} ticks"
         events = "1 event" if self.events == 1 else f"about {self.events:,} events"
-        return f"behind by {ticks}, {events}, {dhms(self.seconds)}"
+        time = "time unknown" if self.seconds is None else dhms(self.seconds)
+        return f"behind by {ticks}, {events}, {time}"
 
 
 @dataclass(frozen=True)
@@ -56,12 +59,13 @@ class Position:
     """A tick in the root's queue, in relation to its newest.
 
     time -- when it was created: another tick of the same number has another time.
-    age -- seconds since the tick.  max_lag -- the longest time an event waits for its tick.
+    age -- seconds since the tick; None: unknown.
+    max_lag -- the longest time an event waits for its tick.
     events -- of the queue, before the tick.
     """
 
     time: datetime
-    age: float
+    age: float | None
     behind: Behind
     max_lag: float
     events: int
@@ -117,27 +121,27 @@ def positions(root_dsn: str, queue: str, ticks: Iterable[int]) -> dict[int, Posi
 def positions_at(conn: Connection, queue: str, ticks: Iterable[int]) -> dict[int, Position]:
     """The ticks that the root's queue has, by id; ``conn`` is a session on the root."""
     rows = tuples(conn, "tick_lags", queue=queue, ticks=list(ticks))
-    return {
-        int(tick): Position(
-            time,
-            float(age),
-            _behind(conn, queue, tick, later, events, seconds),
-            float(max_lag),
-            int(before),
+    found = {}
+    for tick, time, age, later, most, missing, missing_age, newest_age, idle, lag, before in rows:
+        behind = Behind(later, _events(conn, queue, tick, later, most), 0.0)
+        if behind.events and missing is not None:
+            behind = replace(behind, seconds=ticks_of.age(conn, queue, missing, missing_age))
+        elif behind.events:
+            # They have no tick yet, for longer than usual.
+            unknown = newest_age < -ticks_of.AHEAD
+            behind = replace(behind, seconds=None if unknown else max(0.0, newest_age - idle))
+        found[int(tick)] = Position(
+            time, ticks_of.age(conn, queue, tick, age), behind, float(lag), int(before)
         )
-        for tick, time, age, later, events, seconds, max_lag, before in rows
-    }
+    return found
 
 
-def _behind(
-    conn: Connection, queue: str, tick: int, later: int, most: int, seconds: float
-) -> Behind:
-    """The distance with counted events: a forced tick consumes ids without events."""
+def _events(conn: Connection, queue: str, tick: int, later: int, most: int) -> int:
+    """The events after a tick, counted: a forced tick consumes ids without events."""
     if most <= 0:
-        return Behind(later, 0, 0.0)
+        return 0
     events = counting.between(conn, queue, tick, tick + later, most) if later else 0
-    events = min(most, events + counting.since_tick(conn, queue, most))
-    return Behind(later, events, float(seconds) if events else 0.0)
+    return min(most, events + counting.since_tick(conn, queue, most))
 
 
 def find_root(location: str, queue: str, extra: str) -> str | None:

@@ -30,7 +30,7 @@ from londiste.monitor.node_errors import copies_paused, known
 from londiste.monitor.queues.model import Finding, Limits
 from londiste.monitor.retention import Retention, held
 from londiste.orchestration.connections import reach
-from londiste.pgq import queues
+from londiste.pgq import counting
 from londiste.replication import coverage
 from londiste.replication import sqlapi as tables
 from londiste.replication.apply import errors as apply_errors
@@ -268,7 +268,7 @@ def collect(
         under_way = known(missing, lambda: operation.find(conn, queue))
         paused = copies_paused(conn, queue, missing)
         below = nodes.get_subscriber_info(conn, queue) if has_queue else []
-        keeper = held(queues.get_consumer_info(conn, queue), below) if has_queue else None
+        keeper = held(counting.uncounted(conn, queue), below) if has_queue else None
         seen = consumers.of_node(conn, queue)
         sessions = exposure.find(conn)
         facts = None

@@ -187,7 +187,8 @@ def _facts(node: NodeStatus, paint: Paint) -> list[str]:
 def _lag(node: NodeStatus) -> tuple[str, bool]:
     """The distance to the last change, and whether it deserves attention."""
     if node.behind is not None:
-        return str(node.behind), node.behind.seconds > 60
+        seconds = node.behind.seconds
+        return str(node.behind), seconds is None or seconds > 60
     if node.lag is None:
         return "?", False
     return dhms(node.lag), node.lag > 60

@@ -258,8 +258,14 @@ def _lag(node: NodeStatus, status: Status, allowed: Allowed) -> Iterator[Finding
                 Severity.UNKNOWN, "unknown", what, why, "londiste status", status.queue, node.name
             )
         return
+    if behind.seconds is None:
+        what = f"its lag is unknown: {behind}"
+        why = "the clock of the root was set back, and no tick was created since"
+        yield _finding(
+            Severity.UNKNOWN, "unknown", what, why, "londiste status", status.queue, node.name
+        )
     over = max(
-        behind.seconds / allowed.lag,
+        (behind.seconds or 0.0) / allowed.lag,
         behind.events / allowed.backlog if allowed.backlog else 0.0,
     )
     if over > 1:
@@ -295,7 +301,9 @@ def _perfdata(status: Status, allowed: Allowed) -> Iterator[str]:
     )
     for node in status.nodes:
         if node.behind is not None:
-            lag = f"{node.behind.seconds:.1f}s;{allowed.lag:g};{10 * allowed.lag:g}"
+            seconds = node.behind.seconds
+            lag = "U" if seconds is None else f"{seconds:.1f}s"
+            lag += f";{allowed.lag:g};{10 * allowed.lag:g}"
             yield f"{_label(f'lag_{node.name}')}={lag};0"
             yield f"{_label(f'backlog_{node.name}')}={node.behind.events};{backlog};0"
 

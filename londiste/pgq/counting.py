@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
+from datetime import timedelta
 
 from londiste.db.connection import Connection
 from londiste.db.queries import first, savepoint, translated
@@ -46,8 +47,18 @@ def since_tick(conn: Connection, queue: str, most: int) -> int:
         return most
 
 
+def with_age(conn: Connection, one: ConsumerInfo) -> ConsumerInfo:
+    """The consumer with a lag that is not negative, also after the clock was set back."""
+    if one.lag is None or one.last_tick is None:
+        return one
+    seconds = ticks.age(conn, one.queue_name, one.last_tick, one.lag.total_seconds())
+    if seconds == one.lag.total_seconds():
+        return one
+    return dataclasses.replace(one, lag=None if seconds is None else timedelta(seconds=seconds))
+
+
 def pending(conn: Connection, found: Iterable[ConsumerInfo]) -> list[ConsumerInfo]:
-    """The consumers with counted ``pending_events``."""
+    """The consumers with counted ``pending_events``, and their lag as ``with_age``."""
     newest: dict[str, int | None] = {}
     known: dict[tuple[str, int | None], int] = {}
     result = []
@@ -61,7 +72,7 @@ def pending(conn: Connection, found: Iterable[ConsumerInfo]) -> list[ConsumerInf
                 last = newest[one.queue_name]
                 known[key] = between(conn, *key, last, one.pending_events)
             one = dataclasses.replace(one, pending_events=known[key])
-        result.append(one)
+        result.append(with_age(conn, one))
     return result
 
 
@@ -70,6 +81,11 @@ def consumers(
 ) -> list[ConsumerInfo]:
     """``queues.get_consumer_info`` with counted events."""
     return pending(conn, queues.get_consumer_info(conn, queue, consumer))
+
+
+def uncounted(conn: Connection, queue: str) -> list[ConsumerInfo]:
+    """The consumers of a queue with upper limits of events, and their lag as ``with_age``."""
+    return [with_age(conn, one) for one in queues.get_consumer_info(conn, queue)]
 
 
 def words(number: int | None) -> str:

@@ -14,6 +14,21 @@ from londiste.db.queries import first, savepoint, tuples
 from londiste.pgq.batches import CHUNK_BYTES, read_cursor
 from londiste.pgq.types import Event, Tick
 
+#: Seconds by which a tick may lie in the future: the clocks of two servers differ a little.
+AHEAD = 30.0
+
+
+def age(conn: Connection, queue: str, tick: int, seconds: float) -> float | None:
+    """Seconds since a tick, also after the clock was set back; None: unknown.
+
+    seconds -- since the tick by the server's clock; negative after it was set back.  Later ticks
+        tell by how much; while the newest one lies in the future nothing does.
+    """
+    if seconds >= 0:
+        return seconds
+    ((back, ahead),) = tuples(conn, "clock_set_back", queue=queue, tick=tick)
+    return None if ahead is None or ahead > AHEAD else max(0.0, seconds + back)
+
 
 def tick_events(
     conn: Connection,

@@ -53,7 +53,8 @@ class NodeState:
     root -- it is the source: no lag.
     ticks, events, seconds -- behind the newest tick of the root; None when unknown.
     waiting -- events that wait for a tick although one is due.
-    tick_age -- seconds since the newest; no_ticker -- the ticker has ended, or hangs.
+    tick_age -- seconds since the newest; None: it lies in the future.
+    no_ticker -- the ticker has ended, or hangs.
     copies -- the tables that are not in sync.
     errors -- of its worker and its copies.
     held -- what else waits for an operator, of its worker or of the ticker.
@@ -68,7 +69,7 @@ class NodeState:
     events: int | None = None
     seconds: float | None = None
     waiting: int = 0
-    tick_age: float = 0.0
+    tick_age: float | None = 0.0
     no_ticker: bool = False
     errors: tuple[str, ...] = ()
     copies: tuple[TableStatus, ...] = ()
@@ -129,10 +130,10 @@ def _behind(state: NodeState, before: str) -> str:
     if state.waiting:
         ticker = ": no ticker runs" if state.no_ticker else ""
         word = "event waits" if state.waiting == 1 else "events wait"
-        parts.append(
-            f"about {state.waiting} {word} for a tick, the newest is {state.tick_age:.0f} s"
-            f" old{ticker}"
-        )
+        age = "lies in the future"
+        if state.tick_age is not None:
+            age = f"is {state.tick_age:.0f} s old"
+        parts.append(f"about {state.waiting} {word} for a tick, the newest {age}{ticker}")
     if behind := _of_ticks(state):
         parts.insert(0, behind)
     return before + "; ".join(parts) if parts else ""
@@ -175,12 +176,14 @@ def stop_waiting(found: Sequence[NodeState], again: str) -> StateError | None:
     )
 
 
-def overdue(waiting: int, age: float, max_lag: float, ticker: Life) -> bool:
+def overdue(waiting: int, age: float | None, max_lag: float, ticker: Life) -> bool:
     """Pure: whether events wait for a tick that no ticker creates.
 
-    age -- seconds since the newest tick; max_lag -- the longest time until the next one.
+    age -- seconds since the newest tick; None: it lies in the future.
+    max_lag -- the longest time until the next one.
     """
-    return waiting > 0 and (ticker in _ENDED or age > max_lag + _TICK_PATIENCE)
+    late = age is None or age > max_lag + _TICK_PATIENCE
+    return waiting > 0 and (ticker in _ENDED or late)
 
 
 @dataclass(frozen=True)
@@ -262,7 +265,9 @@ def _total(states: Sequence[NodeState]) -> NodeState:
         events=None if None in events else sum(filter(None, events)),
         seconds=max((one.seconds for one in states if one.seconds is not None), default=None),
         waiting=sum(one.waiting for one in states),
-        tick_age=max(one.tick_age for one in states),
+        tick_age=None
+        if any(one.tick_age is None for one in states)
+        else max(one.tick_age or 0.0 for one in states),
         no_ticker=any(one.no_ticker for one in states),
         errors=tuple(text for one in states for text in one.errors),
         held=tuple(held for one in states for held in one.held),

@@ -18,7 +18,11 @@ select
     taken.last as last_id,
     taken.last - newest.tick_event_seq as new_events,
     (newest.tick_event_seq - base.tick_event_seq)
-        / nullif(extract(epoch from newest.tick_time - base.tick_time), 0)::float8 as events_per_sec,
+        / nullif(greatest(extract(epoch from newest.tick_time - base.tick_time), 0), 0)::float8
+        as events_per_sec,
+    coalesce(greatest(
+        extract(epoch from newest.tick_time - clock_timestamp())::float8,
+        extract(epoch from earlier.tick_time - newest.tick_time)::float8), 0) as clock_back,
     (select coalesce(sum(pg_total_relation_size(i.inhrelid)), 0)::int8
      from pg_inherits i
      where i.inhparent = to_regclass(q.queue_data_pfx)) as bytes,
@@ -38,6 +42,16 @@ left join lateral (
     order by t.tick_id
     limit 1
 ) as base on true
+left join lateral (
+    -- Of the ticks from which something is measured: the last ones, and those of consumers.
+    select greatest(
+        (select max(t.tick_time) from pgq.tick t
+         where t.tick_queue = q.queue_id and t.tick_id >= newest.tick_id - 20),
+        (select max(t.tick_time)
+         from pgq.subscription s
+         join pgq.tick t on t.tick_queue = s.sub_queue and t.tick_id = s.sub_last_tick
+         where s.sub_queue = q.queue_id)) as tick_time
+) as earlier on true
 cross join lateral (
     select coalesce(pg_sequence_last_value(q.queue_event_seq::regclass), 0) as last
 ) as taken

@@ -1,9 +1,10 @@
 /*
  * How far behind the last change positions are, by this server's clock; ticks that are gone have no
- * row.  Per tick: when it was created; its age in seconds; ticks and events after it; seconds since the first tick after
- * it that has events, or of the events without a tick what exceeds the usual time until a tick; and
- * the longest time in seconds that an event waits for its tick; and the
- * number of events of the queue before it.
+ * row.  Ages in seconds; they are negative after the clock was set back.
+ *
+ * Per tick: when it was created; its age; ticks and events after it; the first tick after it that
+ * has events, and its age; the age of the newest tick; the usual time until a tick, and the longest
+ * that an event waits for one, in seconds; and the number of events of the queue before it.
  *
  * %(queue)s -- the queue; %(ticks)s -- their ids.
  */
@@ -13,12 +14,10 @@ select
     extract(epoch from pg_catalog.clock_timestamp() - t.tick_time)::float8,
     newest.tick_id - t.tick_id,
     greatest(taken.last - t.tick_event_seq, 0),
-    greatest(coalesce(
-        extract(epoch from pg_catalog.clock_timestamp() - missing.tick_time)::float8,
-        case when taken.last > newest.tick_event_seq then
-            extract(epoch from pg_catalog.clock_timestamp() - newest.tick_time
-                - q.queue_ticker_idle_period)::float8
-        end, 0), 0),
+    missing.tick_id,
+    extract(epoch from pg_catalog.clock_timestamp() - missing.tick_time)::float8,
+    extract(epoch from pg_catalog.clock_timestamp() - newest.tick_time)::float8,
+    extract(epoch from q.queue_ticker_idle_period)::float8,
     extract(epoch from q.queue_ticker_max_lag)::float8,
     t.tick_event_seq
 from pgq.queue q
@@ -34,7 +33,7 @@ cross join lateral (
     limit 1
 ) as newest
 left join lateral (
-    select m.tick_time
+    select m.tick_id, m.tick_time
     from pgq.tick m
     where m.tick_queue = q.queue_id
         and m.tick_id > t.tick_id

@@ -79,7 +79,9 @@ def _row(request: Request, node: NodeStatus, status: Status) -> NodeRow:
         severity=common.severity(node, status),
         in_sync=None if node.tables is None else node.tables.ok,
         copying=None if node.tables is None else node.tables.half,
-        lag_seconds=None if behind is None or root else round(behind.seconds, 3),
+        lag_seconds=None
+        if behind is None or behind.seconds is None or root
+        else round(behind.seconds, 3),
         lag_events=None if behind is None or root else behind.events,
         latency_seconds=None if node.latency is None or root else round(node.latency.total, 3),
         tick=node.tick,

@@ -12,7 +12,7 @@ from londiste.db.queries import fetch
 from londiste.errors import LondisteError
 from londiste.install import default_rights
 from londiste.monitor.queues.model import ConsumerFacts, HorizonHolder, MonitorFacts, QueueFacts
-from londiste.pgq import admin, counting, dead_letters, delayed, event_indexes
+from londiste.pgq import admin, counting, dead_letters, delayed, event_indexes, ticks
 from londiste.pgq.consumers import get_paused_consumers
 from londiste.pgq.liveness import Daemon
 from londiste.ticker.maintenance import blocked_rotations
@@ -60,6 +60,8 @@ def collect(conn: Connection, queue: str | None = None) -> MonitorFacts:
     for row in fetch(conn, "queue_consumer_facts", queue=queue):
         dead, retries, overdue = waiting.get((row["queue"], row["name"]), (0, 0, 0.0))
         readers = below.get(row["queue"])
+        if row["lag"] is not None:
+            row["lag"] = ticks.age(conn, row["queue"], row["last_tick"], row["lag"])
         if row["pending"] and row["queue"] in newest:
             name, first = row["queue"], row["last_tick"]
             row["pending"] = counting.between(conn, name, first, newest[name], row["pending"])
@@ -83,6 +85,10 @@ def collect(conn: Connection, queue: str | None = None) -> MonitorFacts:
             late[held.queue_name] = (held.delayed_events, since)
     except LondisteError:
         unseen.append("delayed events: run londiste install")
+    applied: dict[str, list[float]] = {}
+    for daemon in reported:
+        if daemon.kind == "worker" and daemon.worked_age is not None:
+            applied.setdefault(daemon.queue, []).append(daemon.worked_age)
     blocked = {one.queue: one for one in blocked_rotations(conn)}
     found = []
     for row in queues:
@@ -98,6 +104,7 @@ def collect(conn: Connection, queue: str | None = None) -> MonitorFacts:
                     if one.queue == row["name"]
                     for statement in one.statements
                 ),
+                worked_age=min(applied.get(row["name"], ()), default=None),
                 delayed=number,
                 delayed_overdue=since,
                 blocker=blocked.get(row["name"]),

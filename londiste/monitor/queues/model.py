@@ -36,6 +36,8 @@ class QueueFacts:
     """One queue.  Ages and periods in seconds.
 
     tick -- newest; None: there never was one.  ticks -- their number, counted up to three.
+    clock_back -- how far the newest tick lies in the future, or before an earlier one.
+    worked_age -- since the worker that copies ticks into it has applied a batch; None: unknown.
     last_id -- newest id of its sequence.  new_events -- committed after the newest tick.
     delayed, delayed_overdue -- events that wait for their time, and how long the first is due.
     switch_step1, switch_step2 -- transactions of the last rotation; step2 None: half done.
@@ -56,6 +58,8 @@ class QueueFacts:
     switch_step2: int | None = 1
     tick: int | None = 2
     tick_age: float | None = 0.0
+    clock_back: float = 0.0
+    worked_age: float | None = None
     tick_xmin: int | None = 10
     ticks: int = 3
     last_id: int | None = None
@@ -79,6 +83,7 @@ class ConsumerFacts:
     xmin -- oldest transaction of the snapshot of its tick.
     pending -- events between its position and the newest tick.
     cooperative -- it shares a position with others.
+    lag -- of its tick; None: it has none, or the clock was set back since.
     lost -- its position is no tick of the queue.
     paused -- reason of the pause, may be empty; None: not paused.
     retry_overdue -- how long the first retry is due; negative: not due yet.

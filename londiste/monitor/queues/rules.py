@@ -154,9 +154,24 @@ def _queue(queue: QueueFacts, facts: MonitorFacts, limits: Limits) -> Iterator[F
             f"londiste queue config {name} ticker_paused=no",
             queue.name,
         )
+    if queue.clock_back > limits.grace:
+        what = "the clock of the server was set back"
+        if queue.external_ticker:
+            what = "the clock of its source was set back, or is ahead,"
+        yield Finding(
+            Severity.WARNING,
+            "clock-back",
+            f"queue {queue.name}: {what} by {span(queue.clock_back)}",
+            "its newest tick is older than one before it, or lies in the future: until consumers"
+            " have passed these ticks, lag is estimated or unknown",
+            f"timedatectl set-ntp true on that server; londiste queue ticks {name}",
+            queue.name,
+        )
     if queue.external_ticker and queue.tick_age is not None:
         allowed = max(queue.idle_period, queue.max_lag) + limits.grace + limits.lag
-        if queue.tick_age > allowed:
+        # Ticks have the time of another server; that of the worker is of this one.
+        seen = queue.tick_age if queue.worked_age is None else queue.worked_age
+        if min(queue.tick_age, seen) > allowed:
             yield Finding(
                 Severity.WARNING,
                 "external-ticker-silent",

@@ -6,7 +6,9 @@ from londiste.db.names import word
 
 
 def span(seconds: float) -> str:
-    """``3d4h``, ``5m10s``: the two largest units."""
+    """``3d4h``, ``5m10s``: the two largest units; ``-5m10s`` for what lies in the future."""
+    if seconds <= -1:
+        return f"-{span(-seconds)}"
     left = int(max(0.0, seconds))
     parts = []
     for unit, length in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):

@@ -12,9 +12,11 @@ from londiste.cli import cli
 from londiste.cli.errors import run
 from londiste.db.connection import Connection
 from londiste.db.queries import fetch
+from londiste.monitor import lag
 from londiste.monitor.queues import collect, model, rules
 from londiste.pgq import batches, consumers, counting, dead_letters, delayed, producer
 from londiste.pgq import queues as pgq
+from londiste.pgq.liveness import Beat
 from tests.fixtures.cascade import Answer
 from tests.fixtures.cluster import Database
 
@@ -108,6 +110,46 @@ def test_stopped_ticker_pinned_rotation_and_inactive_consumer_are_found(
     age(conn, "update pgq.tick set tick_time = tick_time - interval '3 hours'")
     assert "ticker-stopped" in kinds(conn)
     assert "consumer c of queue q pins its tables" in queue("status").out
+
+
+def test_a_clock_that_was_set_back_is_found_and_hides_no_lag(
+    conn: Connection, queue: Queue
+) -> None:
+    first = fill(conn, "one") - 1
+    # Its position is ten minutes old, and the clock is set back by an hour.
+    age(conn, "update pgq.tick set tick_time = now() + interval '1 hour'")
+    age(conn, f"update pgq.tick set tick_time = now() + interval '49 min' where tick_id <= {first}")
+    assert kinds(conn) == ["clock-back"]
+    (one,) = collect.collect(conn).consumers
+    # Nothing tells how long ago the newest tick was created.
+    assert one.lag is None
+    before = lag.positions_at(conn, "q", [first])[first]
+    assert (before.age, before.behind.events, before.behind.seconds) == (None, 1, None)
+    fill(conn, "two")
+    assert kinds(conn) == ["clock-back", "consumer-lags"]
+    facts = collect.collect(conn)
+    assert facts.consumers[0].lag == pytest.approx(660, abs=30)
+    assert facts.queues[0].events_per_sec is None
+    after = lag.positions_at(conn, "q", [first])[first]
+    assert (after.age, after.behind.events) == (pytest.approx(660, abs=30), 2)
+    assert after.behind.seconds == pytest.approx(0, abs=30)
+    assert pgq.get_queue_info(conn, "q")[0].ev_per_sec is None
+    (listed,) = counting.consumers(conn, "q")
+    assert listed.lag is not None and listed.lag > timedelta(minutes=10)
+    shown = queue("status").out
+    assert "the clock of the server was set back by 59m" in shown and "lags by 11m" in shown
+
+
+def test_a_branch_with_ticks_of_an_earlier_clock_is_not_silent_while_its_worker_applies(
+    conn: Connection,
+) -> None:
+    pgq.set_queue_config(conn, "q", "external_ticker", "true")
+    age(conn, "update pgq.tick set tick_time = tick_time - interval '1 hour'")
+    assert "external-ticker-silent" in kinds(conn)
+    beat = Beat("worker", "q", "w")
+    beat.worked()
+    beat.beat(conn)
+    assert "external-ticker-silent" not in kinds(conn)
 
 
 def test_a_lost_position_disabled_inserts_and_a_cached_sequence_are_found(

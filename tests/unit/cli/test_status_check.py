@@ -97,6 +97,17 @@ def test_lag_has_a_limit_and_ten_times_that(
     assert about(ROOT, replace(LEAF, behind=behind)) == expected
 
 
+def test_a_lag_that_a_clock_hides_is_unknown_and_never_ok() -> None:
+    node = replace(LEAF, behind=Behind(12, 1, None))
+    assert str(node.behind) == "behind by 12 ticks, 1 event, time unknown"
+    assert about(ROOT, node) == [("unknown", Severity.UNKNOWN)]
+    assert ("lag", Severity.WARNING) in about(
+        ROOT, replace(LEAF, behind=Behind(12, 9, None)), allowed=Allowed(backlog=5)
+    )
+    line = one_line(Status("q", "root", (ROOT, node)), [], Allowed())
+    assert "lag_leaf=U;60;600;0 backlog_leaf=1;;;0" in line
+
+
 def test_copies_that_are_paused_are_a_warning_while_tables_wait() -> None:
     waits = replace(LEAF, tables=TableCounts(1, 2, 0))
     assert about(ROOT, waits) == []

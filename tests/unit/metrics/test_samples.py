@@ -159,6 +159,7 @@ def test_consumers_are_bounded_and_copies_are_one() -> None:
         ({"behind": Behind(2, 30, 9.0), "tables": TableCounts(2, 0, 4)}, ""),
         ({}, "node leaf: 1 tables are not in sync; node leaf: behind by 12s, allowed: 10s"),
         ({"behind": None, "tables": None}, "node leaf: lag unknown"),
+        ({"behind": Behind(2, 30, None), "tables": None}, "node leaf: lag unknown"),
         ({"halted": (HALTED,)}, "node leaf: halted"),
         ({"paused": True}, "node leaf: paused"),
         ({"errors": (("leaf_worker", "Key (id)=(7) exists"),)}, "node leaf: failing"),
@@ -177,6 +178,7 @@ def test_a_node_is_ready_when_it_is_in_sync(changes: dict[str, object], reason: 
         ({"lag": 9.0}, ""),
         # Without events there are few ticks.
         ({"lag": 99.0, "pending": 0}, ""),
+        ({"lag": None}, "consumer reader: lag unknown"),
         ({"lag": 99.0}, "consumer reader: behind by 1m39s, allowed: 10s"),
         ({"paused": "x"}, "consumer reader: paused"),
         ({"lost": True}, "consumer reader: its position is lost"),

@@ -54,6 +54,10 @@ def test_a_queue_that_works_has_no_findings() -> None:
             replace(Q, external_ticker=True, tick_age=HOUR),
             [("external-ticker-silent", "warning")],
         ),
+        (replace(Q, external_ticker=True, tick_age=HOUR, worked_age=0.0), []),
+        (replace(Q, external_ticker=True, tick_age=9.0, worked_age=HOUR), []),
+        (replace(Q, clock_back=29.0), []),
+        (replace(Q, clock_back=HOUR, tick_age=-HOUR), [("clock-back", "warning")]),
         (replace(Q, disable_insert=True), [("insert-disabled", "warning")]),
         (replace(Q, sequence_cache=20), [("sequence-cache", "warning")]),
         (replace(Q, create_indexes=("create index …",)), [("event-index", "warning")]),
@@ -212,4 +216,5 @@ def test_every_finding_says_why_and_what_to_do_and_is_documented() -> None:
 
 def test_words() -> None:
     assert [span(s) for s in (0, 59.9, 61, 3600, 93784)] == ["0s", "59s", "1m1s", "1h", "1d2h"]
+    assert [span(s) for s in (-0.9, -61)] == ["0s", "-1m1s"]
     assert [size(n) for n in (5, 2048, 3 << 40)] == ["5 bytes", "2 kB", "3.0 TB"]

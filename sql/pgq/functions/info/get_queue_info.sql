@@ -23,7 +23,8 @@ as $$
  * Returns settings and state of one queue; null: of all queues.  No row for an unknown queue.
  *
  * ticker_lag -- time since the newest tick.
- * ev_per_sec -- events per second over the last 20 ticks; null when no time passed between them.
+ * ev_per_sec -- events per second over the last 20 ticks; null when no time passed between them,
+ * or the clock was set back.
  * ev_new -- number of ids (about the number of events) since the newest tick.
  */
 begin
@@ -41,7 +42,7 @@ begin
         q.queue_ticker_idle_period,
         now() - last.tick_time,
         ((last.tick_event_seq - base.tick_event_seq)
-            / nullif(extract(epoch from last.tick_time - base.tick_time), 0))::float8,
+            / nullif(greatest(extract(epoch from last.tick_time - base.tick_time), 0), 0))::float8,
         pgq._last_taken(q.queue_event_seq) - last.tick_event_seq,
         last.tick_id
     from pgq.queue q
