@@ -50,6 +50,7 @@ class Action:
     code -- of the root, that created tables would run; the file does not accept it.
     resumed -- an interrupted command has begun it.
     exposes -- the rule may give the node rows, columns or values that it did not get before.
+    sequences -- that are added or removed; with removed tables, those that stay.
     """
 
     kind: Kind
@@ -100,9 +101,10 @@ class Action:
                 return f"switch to provider {self.other}"
             case Kind.REMOVE | Kind.REMOVE_SEQ:
                 where = " on all nodes" if self.role == "root" else ""
-                seqs = self.kind is Kind.REMOVE_SEQ
-                what = _names(self.sequences, "sequence") if seqs else _names(self.tables)
-                return f"remove {what}{where}"
+                names = _names(self.sequences, "sequence") if self.sequences else ""
+                if self.kind is Kind.REMOVE_SEQ:
+                    return f"remove {names}{where}"
+                return f"remove {_names(self.tables)}{where}" + (names and f", keep {names}")
             case Kind.DROP:
                 return "remove the node from the cascade"
 

@@ -337,9 +337,19 @@ def _removed_tables(
             if t not in tables.nodes[name] and t not in gone and t in before.tables
         ]
         if mine:
-            yield Action(Kind.REMOVE, name, tables=tuple(mine))
+            kept = _kept_sequences(state.nodes[name], mine, name, tables)
+            yield Action(Kind.REMOVE, name, tables=tuple(mine), sequences=kept)
     if gone:
-        yield Action(Kind.REMOVE, at_root, "root", tables=tuple(gone))
+        kept = _kept_sequences(before, gone, at_root, tables)
+        yield Action(Kind.REMOVE, at_root, "root", tables=tuple(gone), sequences=kept)
+
+
+def _kept_sequences(
+    node: NodeState, removed: Collection[TableName], name: str, tables: WantedTables
+) -> tuple[TableName, ...]:
+    """Sequences of the columns of removed tables that the file names."""
+    listed = (tables.sequences or {}).get(name, ())
+    return tuple(sorted(one for one in listed if set(node.users.get(one, ())) & set(removed)))
 
 
 def _removed_sequences(
@@ -351,14 +361,23 @@ def _removed_sequences(
     at_root = file.root.name
     before = {**state.others, **state.nodes}.get(root or at_root, NodeState())
     gone = before.sequences - before.of_columns - set(tables.sequences[at_root])
+    # What goes with a table of the root.
+    left = _of_columns(before, tables.nodes[at_root])
+    gone_then = gone | before.of_columns - left - set(tables.sequences[at_root])
     for name in reversed(list(file.nodes)):
         node = state.nodes[name]
-        used = node.of_columns | before.of_columns | gone
+        used = _of_columns(node, tables.nodes[name]) | left | gone_then
         mine = (node.sequences & before.sequences) - used - set(tables.sequences[name])
         if mine and name != at_root:
             yield Action(Kind.REMOVE_SEQ, name, sequences=tuple(sorted(mine)))
     if gone:
         yield Action(Kind.REMOVE_SEQ, at_root, "root", sequences=tuple(sorted(gone)))
+
+
+def _of_columns(node: NodeState, wanted: Collection[TableName]) -> set[TableName]:
+    """The sequences of the columns of those replicated tables of a node that stay."""
+    staying = {name for name in node.tables if name in wanted}
+    return {name for name, users in node.users.items() if staying & set(users)}
 
 
 def _removed_nodes(state: CascadeState) -> Iterator[Action]:

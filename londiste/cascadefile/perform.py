@@ -105,7 +105,9 @@ class Performer:
             case Kind.MOVE:
                 return self._move(action)
             case Kind.REMOVE:
-                found = remove_table.plan(*self._at(action.node), action.tables, force=True)
+                found = remove_table.plan(
+                    *self._at(action.node), action.tables, force=True, keep=action.sequences
+                )
                 return self._run(found.steps)
             case Kind.REMOVE_SEQ:
                 names = list(map(escaped, action.sequences))

@@ -232,9 +232,13 @@ def add_table(
     return answer.note
 
 
-def local_remove_table(conn: Connection, queue: str, table: TableName) -> str:
+def local_remove_table(
+    conn: Connection, queue: str, table: TableName, keep: Sequence[TableName] = ()
+) -> str:
     """Stops replicating a table here, on the root everywhere.  UsageError: it is not local."""
-    return call.ret(conn, "londiste.local_remove_table", queue, str(table)).note
+    # Sequences of its columns in ``keep`` stay.
+    kept = [list(map(str, keep))] if keep else []
+    return call.ret(conn, "londiste.local_remove_table", queue, str(table), *kept).note
 
 
 def global_add_table(conn: Connection, queue: str, table: TableName) -> None:

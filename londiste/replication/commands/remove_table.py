@@ -41,6 +41,7 @@ def plan(
     every: bool = False,
     force: bool = False,
     followed: Callable[[TableName], bool] = lambda _: False,
+    keep: Sequence[TableName] = (),
 ) -> CommandPlan:
     """Plans removing tables from the node at ``dsn``.  Changes nothing.
 
@@ -49,6 +50,7 @@ def plan(
 
     followed -- tables that the worker adds automatically; only the root may remove them.
     force -- unknown names are ignored, too.
+    keep -- sequences of the tables that stay replicated.
     Raises UnknownTable, BadOption, StateError (a branch filters a table for nodes below).
     """
     local = sites.at(dsn)
@@ -86,7 +88,8 @@ def plan(
         copying = known[name].state not in (None, "ok")
         if copying:
             steps.append(StopCopy(node.name, dsn, queue, name))
-        steps.append(RemoveTable(node.name, dsn, queue, name, everywhere, known[name].dest))
+        dest = known[name].dest
+        steps.append(RemoveTable(node.name, dsn, queue, name, everywhere, dest, tuple(keep)))
         if copying:
             steps += leftovers(sites, dsn, node, copy_consumer(node.worker, name))
     off = fkeys.left_off(local, queue, [known[name].dest for name in picked.chosen])
@@ -100,6 +103,7 @@ class RemoveTable(NodeStep):
     table: TableName
     everywhere: bool
     dest: TableName
+    keep: tuple[TableName, ...] = ()
 
     def describe(self) -> str:
         where = " and from every other node" if self.everywhere else ""
@@ -117,4 +121,4 @@ class RemoveTable(NodeStep):
 
     def _remove(self, lock_timeout: float, conn: Connection) -> None:
         release.lock_tables(conn, self.queue, lock_timeout, self.table)
-        tables.local_remove_table(conn, self.queue, self.table)
+        tables.local_remove_table(conn, self.queue, self.table, self.keep)

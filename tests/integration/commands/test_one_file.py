@@ -195,6 +195,18 @@ def test_sequences_come_with_tables_and_by_the_file(one_file: OneFile) -> None:
     assert one_file("apply", "--allow-remove").code == 0
     assert kept("n1") == "public.late public.shared"
     assert one_file.plan() == []
+    # A sequence that the file names stays when its last table leaves the file.
+    one_file.write(ROLES, TABLES + 'exclude = ["a"]\nsequences = ["late"]\n')
+    assert one_file.plan() == [("remove-table", "n1", ["public.a"])]
+    assert (
+        "n1: remove table public.a on all nodes, keep sequence public.late" in one_file("plan").out
+    )
+    assert one_file("apply", "--allow-remove").code == 0
+    assert one_file.plan() == []
+    assert kept("n1") == "public.late public.shared"
+    events = one_file.db["n1"].execute("select ev_type, ev_data from pgq.event_template")
+    assert ("londiste.remove-table", "public.a") in events
+    assert ("londiste.remove-seq", "public.late") not in events
 
 
 def test_a_change_of_a_branch_killed_at_any_step_is_shown_until_the_nodes_below_copy(

@@ -60,6 +60,20 @@ def test_a_sequence_that_defaults_name_stays_while_one_of_their_tables_is_replic
     assert known(pgq_db) == []
 
 
+def test_sequences_below_the_root_go_by_the_roots_word(pgq_db: Database) -> None:
+    make_leaf(pgq_db)
+    pgq_db.execute(DDL)
+    ret(pgq_db, "londiste.global_add_table", "q", "t")
+    for name in ("t_id_seq", "t_n_seq"):
+        pgq_db.execute("select londiste.global_update_seq('q', %s, 1)", f"public.{name}")
+    assert add(pgq_db, "t")[0] == 200
+    ret(pgq_db, "londiste.local_remove_table", "q", "t", ["public.t_n_seq"])
+    assert known(pgq_db) == ["public.t_n_seq"]
+    assert add(pgq_db, "t")[0] == 200
+    ret(pgq_db, "londiste.global_remove_table", "q", "t")
+    assert known(pgq_db) == ["public.t_id_seq", "public.t_n_seq"]
+
+
 def test_a_table_can_come_alone(pgq_db: Database) -> None:
     make_root(pgq_db)
     pgq_db.execute(DDL)

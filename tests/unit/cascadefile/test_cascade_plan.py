@@ -357,6 +357,21 @@ def test_sequences_follow_their_tables_and_others_the_file() -> None:
         ("remove-seq", "n3", "e"),
         ("remove-seq", "n1", "f"),
     ]
+    # A removal keeps those that the file names, on the nodes for which it does.
+    left = 'exclude = ["a"]\nsequences = ["d"]'
+    assert planned(left, kept(rest="d")) == [("remove-table", "n1", "d")]
+    assert planned(left, kept(rest="")) == [
+        *everywhere,
+        ("remove-table", "n1", "d"),
+    ]
+    below = "[nodes.n3.tables]\nsequences = []"
+    assert planned(f"{left}\n{below}", kept(rest="d")) == [
+        ("remove-table", "n1", "d"),
+        ("remove-seq", "n3", "d"),
+    ]
+    assert planned('exclude = ["a"]\nsequences = []', kept(rest="d")) == [
+        ("remove-table", "n1", "")
+    ]
     with pytest.raises(BadOption, match=r"sequence public\.nope does not exist on node n1"):
         planned('sequences = ["nope"]', kept())
     # An export keeps those that follow no table.

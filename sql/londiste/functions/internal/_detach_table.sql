@@ -6,9 +6,8 @@ as $$
 /*
  * Makes a local table an ordinary table again.
  *
- * It drops the triggers, those of its partitions too, deletes the rows of an unfinished copy, restores the structure, and removes
- * sequences of its columns, except those of columns of other replicated tables.  The registration
- * stays, with local = false.
+ * It drops the triggers, those of its partitions too, deletes the rows of an unfinished copy, and
+ * restores the structure.  The registration stays, with local = false.
  */
 declare
     v_dest text;
@@ -17,7 +16,6 @@ declare
     v_half boolean := false;
     v_keeps_rows boolean;
     v_written xid[];
-    v_seq text;
     v_own text;
 begin
     select coalesce(t.dest_table, t.table_name), t.dropped_ddl, t.merge_state is distinct from 'ok',
@@ -82,18 +80,6 @@ begin
             set local search_path = pg_catalog, pg_temp;
         end if;
     end if;
-
-    for v_seq in
-        select s.seq_name
-        from londiste._column_seqs(londiste.find_table_oid(v_dest)) c
-            join londiste.seq_info s
-                on s.queue_name = i_queue_name
-                and s.local
-                and s.seq_name = c.seq_name
-        where not londiste._seq_is_of_table(i_queue_name, c.seq_oid, i_table_name)
-    loop
-        perform londiste.local_remove_seq(i_queue_name, v_seq);
-    end loop;
 
     delete from londiste.copy_step
     where queue_name = i_queue_name and table_name = i_table_name;
