@@ -51,12 +51,12 @@ def doubt(
             )
             return Severity.CRITICAL, what, why, do
         case "sequence":
-            sequence, statement, name = detail.split("\0")
+            sequence, statement, as_argument = detail.split("\0")
             what = f"sequence {sequence} of table {table} is not replicated"
             why = "after a takeover it would return values that rows already have"
             first = "" if root else "on the root, then on this node: "
             first += f"{statement}; then " if statement else ""
-            return Severity.WARNING, what, why, f"{first}londiste add-seq {argument(name)}"
+            return Severity.WARNING, what, why, f"{first}londiste add-seq {argument(as_argument)}"
         case "sequence-missing":
             what = f"sequence {table} {_NO_SEQUENCE}"
             why = (
