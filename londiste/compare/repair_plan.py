@@ -19,9 +19,9 @@ from typing import Any
 
 from londiste.compare.column_pairing import Pairing, whole
 from londiste.compare.diff import DIFFERS, EXTRA, MISSING, Row, RowDifference
-from londiste.db.connection import TEXT_SETTINGS
 from londiste.db.ddl import line_name, literal, typed
 from londiste.db.names import argument
+from londiste.db.sessions.settings import TEXT_SETTINGS
 from londiste.errors import BadOption
 
 VERSION = "-- londiste repair plan 1"

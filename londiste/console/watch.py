@@ -8,7 +8,8 @@ import logging
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 from londiste.console.collect import Snapshot
 from londiste.console.history import History
@@ -22,11 +23,16 @@ IDLE_SECONDS = 15.0
 _OPEN_SECONDS = 30.0
 #: Seconds that the first page waits for the first snapshot.
 _FIRST_SECONDS = 10.0
+#: Seconds, and refreshes, after which a collection that has not ended is reported.
+_LATE_SECONDS, _LATE_REFRESHES = 30.0, 3
 
 
 @dataclass(frozen=True)
 class View:
-    """The newest snapshot; error -- why the last collection failed, else empty."""
+    """The newest snapshot.
+
+    error -- why the last collection failed, or that the present one does not end; else empty.
+    """
 
     number: int
     snapshot: Snapshot | None
@@ -46,7 +52,8 @@ class Watch:
         self._changed = threading.Condition()
         self._wake = threading.Event()
         self._stopping = False
-        self._collecting = False
+        #: When the collection that is under way has begun.
+        self._began: datetime | None = None
         self._asked = 0.0
         self._listeners: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
         self._thread = threading.Thread(target=self._run, name="console watch", daemon=True)
@@ -77,32 +84,43 @@ class Watch:
                 self._changed.wait_for(
                     lambda: self._view.number > number or self._stopping, patience
                 )
-            return self._view
+            return self._present()
 
     def again(self) -> View:
         """A view that was collected after this call, for what a command has just changed."""
         with self._changed:
             # One that is under way has begun before.
-            number = self._view.number + self._collecting
+            number = self._view.number + (self._began is not None)
             self._wake.set()
             self._changed.wait_for(
                 lambda: self._view.number > number or self._stopping, _FIRST_SECONDS
             )
+            return self._present()
+
+    def _present(self) -> View:
+        """The newest view; its error is a collection that does not end.  Under the lock."""
+        limit = max(_LATE_SECONDS, _LATE_REFRESHES * self.refresh)
+        if self._began is None or (datetime.now(UTC) - self._began).total_seconds() < limit:
             return self._view
+        since = f"{self._began:%F %T} UTC"
+        return replace(
+            self._view, error=f"the facts are old: their collection has not ended since {since}"
+        )
 
     async def views(self) -> AsyncIterator[View]:
         """Every new view, for a page that stays open."""
         event = asyncio.Event()
         listener = (asyncio.get_running_loop(), event)
         with self._listening(listener):
-            seen = -1
+            seen = (-1, "")
             while not self._stopping:
                 with self._changed:
-                    view = self._view
-                if view.number > seen:
-                    seen = view.number
+                    view = self._present()
+                if (view.number, view.error) != seen:
+                    seen = view.number, view.error
                     yield view
-                await event.wait()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(event.wait(), max(1.0, self.refresh))
                 event.clear()
 
     @contextlib.contextmanager
@@ -123,7 +141,7 @@ class Watch:
         while not self._stopping:
             with self._changed:
                 self._wake.clear()
-                self._collecting = True
+                self._began = datetime.now(UTC)
             started = time.monotonic()
             snapshot, error = self._view.snapshot, ""
             try:
@@ -134,7 +152,7 @@ class Watch:
                 if not self._view.error:
                     log.warning("console: %s", error)
             with self._changed:
-                self._collecting = False
+                self._began = None
                 self._view = View(self._view.number + 1, snapshot, error)
                 self._changed.notify_all()
             self._notify()

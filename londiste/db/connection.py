@@ -7,8 +7,9 @@ can wait for a lock or sit idle in a transaction.
 from __future__ import annotations
 
 import contextlib
-import sys
+import logging
 import time
+from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, LiteralString, NoReturn, TypeAlias
@@ -16,8 +17,18 @@ from typing import Any, LiteralString, NoReturn, TypeAlias
 import psycopg
 from psycopg.rows import TupleRow
 
-from londiste.db import pooler, tls
+from londiste.db import tls
 from londiste.db.session_role import replica_statement
+from londiste.db.sessions import pooler
+from londiste.db.sessions.exchange import (
+    KEPT_NOTIFICATIONS,
+    Aside,
+    Exchange,
+    no_answer,
+    unread,
+    unsent,
+)
+from londiste.db.sessions.settings import NETWORK, of_session
 from londiste.dsn import describe_dsn as describe_dsn
 from londiste.dsn import masked as masked
 from londiste.dsn import parsed
@@ -27,36 +38,10 @@ from londiste.wording import is_used_up
 
 Connection: TypeAlias = psycopg.Connection[TupleRow]
 
-#: What makes the text of a value the same in every session (reliability promise P8).
-TEXT_SETTINGS: dict[str, str] = {
-    "DateStyle": "ISO, YMD",
-    "IntervalStyle": "postgres",
-    "TimeZone": "UTC",
-    "extra_float_digits": "1",
-    "bytea_output": "hex",
-    "xmloption": "content",
-    "lc_monetary": "C",
-    "standard_conforming_strings": "on",
-    "array_nulls": "on",
-    # Names of types and columns are compared as the server prints them.
-    "quote_all_identifiers": "off",
-    "client_encoding": "UTF8",
-    "search_path": "pg_catalog, pg_temp",
-    "row_security": "off",
-    # Another value makes a scan of a GIN index return some of its rows.
-    "gin_fuzzy_search_limit": "0",
-}
+log = logging.getLogger(__name__)
 
 #: In the options of a connection string: its sessions write every table as themselves.
 _AS_ITSELF = "londiste.run_as_owner=off"
-
-_NETWORK: dict[str, str] = {
-    "connect_timeout": "10",
-    "keepalives": "1",
-    "keepalives_idle": "10",
-    "keepalives_interval": "5",
-    "keepalives_count": "3",
-}
 
 #: Seconds for which a session that gives up asks the server, in a session of its own.
 _ASK_SECONDS = 10.0
@@ -64,25 +49,12 @@ _ASK_SECONDS = 10.0
 #: Seconds in which a pooler gives a session a backend, or has none.
 _PROBE_SECONDS = 1.0
 
-#: The same the other way round: a server whose client is gone ends the session, and lets its locks
-#: go, also with an answer on its way.  Sessions on a socket of the file system need none of it.
-SERVER_GIVES_UP_MS = 30_000
-_NETWORK_OF_SERVER: dict[str, str] = {
-    "tcp_keepalives_idle": "10",
-    "tcp_keepalives_interval": "5",
-    "tcp_keepalives_count": "3",
-    "tcp_user_timeout": str(SERVER_GIVES_UP_MS),
-}
-
 #: Seconds after which the server ends a transaction whose locks others wait for, if its session is
 #: idle: the process has stopped, or the connection is lost.
 IDLE_SECONDS = 10
 
 #: Seconds after which a session looks whether its server works for it, where nothing else is said.
 SILENT_SECONDS = 60.0
-
-#: Limits of the server for whole sessions and transactions, and the release that has them first.
-_LIMITS_SINCE: dict[str, int] = {"idle_session_timeout": 140000, "transaction_timeout": 170000}
 
 
 def limit_answers(conn: Connection, seconds: float | None) -> None:
@@ -107,18 +79,29 @@ def given_up_after(answer_seconds: float) -> float:
     return answer_seconds + 2 * _ASK_SECONDS
 
 
-def end_if_silent(conn: Connection, seconds: float, came: Callable[[], bool]) -> bool:
+def messages_aside(conn: Connection) -> int:
+    """How many messages have come that are no part of an answer; for waits outside the driver."""
+    if not isinstance(conn, _Patient):
+        return 0
+    conn.aside.read(conn.pgconn)
+    return conn.aside.count
+
+
+def end_if_silent(
+    conn: Connection, seconds: float, came: Callable[[], bool], *, heard: bool = False
+) -> bool:
     """In a wait outside the driver, of so many seconds: whether to count them anew.
 
-    came -- whether something has come meanwhile.  Raises psycopg.OperationalError when the limit
-        of the session has passed, and the server does not work for it.
+    came -- whether something has come meanwhile.  heard -- messages come that are no part of the
+        answer.  Raises psycopg.OperationalError when the limit of the session has passed, and the
+        server does not work for it.
     """
     if not isinstance(conn, _Patient):
         return True
     if seconds < conn.limit_seconds:
         return False
-    if not ((conn.unless_busy and conn._is_busy()) or came()):
-        conn._give_up(conn.limit_seconds)
+    if not ((conn.unless_busy and conn._is_busy(came=heard)) or (came() and not heard)):
+        conn._give_up(no_answer(conn.limit_seconds, heard=heard))
     return True
 
 
@@ -180,7 +163,7 @@ def connect(
     that does not give the session a backend of its own.  No password appears in any of them.
     """
     given = parsed(dsn)
-    params: dict[str, Any] = {**_NETWORK, **{k: v for k, v in given.items() if v is not None}}
+    params: dict[str, Any] = {**NETWORK, **{k: v for k, v in given.items() if v is not None}}
     params.update(tls.mode_for(given))
     params["application_name"] = name[:63]
     params["autocommit"] = True
@@ -201,19 +184,12 @@ def connect(
     conn.settings = {
         "londiste.run_as_owner": "off" if _AS_ITSELF in str(given.get("options", "")) else "on"
     }
-    settings = {
-        **TEXT_SETTINGS,
-        **_NETWORK_OF_SERVER,
-        **{k: "0" for k, since in _LIMITS_SINCE.items() if conn.info.server_version >= since},
-        "lock_timeout": str(lock_timeout_ms),
-        "statement_timeout": str(statement_timeout_ms),
-        "idle_in_transaction_session_timeout": str(idle_timeout_ms),
-        # The queue's snapshots have to be younger than the locks that order them.
-        "default_transaction_isolation": "read committed",
-        # Our statements are short and their costs often guessed without statistics: compiling
-        # one takes longer than running it.
-        "jit": "off",
-    }
+    settings = of_session(
+        conn.info.server_version,
+        lock_timeout=str(lock_timeout_ms),
+        statement_timeout=str(statement_timeout_ms),
+        idle_in_transaction_session_timeout=str(idle_timeout_ms),
+    )
     conn.settings |= settings
     settings = conn.settings
     try:
@@ -249,30 +225,24 @@ def _probe(params: dict[str, Any]) -> _Patient:
     return probe
 
 
+#: A question is under way.
+_ASKED = psycopg.pq.TransactionStatus.ACTIVE
+_INPUT = int(psycopg.waiting.Ready.R)
+
 #: Looks at a server that waits for what was sent, until it is given up.
 _LOOKS = 4
-#: Whether the server works for a session: '', idle, or what it has got of the session's statements.
+#: Whether the server works for a session, or cannot get rid of its rows: nothing has come here; is
+#: idle, or what it has got of the session's statements.
 #: Without track_activities the state is disabled, and what it waits for still known.
-_WORKS, _IDLE = "works", "idle"
+_WORKS, _WRITES, _IDLE = "works", "writes", "idle"
 _WORK: LiteralString = """
-    case when wait_event = 'ClientWrite' then ''
+    case when wait_event = 'ClientWrite' then 'writes'
     when state not in ('active', 'disabled') then pg_catalog.concat_ws(' ', 'idle', state_change)
     when wait_event is distinct from 'ClientRead' then 'works'
     else pg_catalog.concat_ws(' ', 'got', query_start, state_change, (
         select c.bytes_processed from pg_catalog.pg_stat_progress_copy as c
         where c.pid = pg_stat_activity.pid))
     end"""
-
-
-def _unsent(conn: Connection) -> int:
-    """Bytes that the network has not taken yet, where the system tells."""
-    with contextlib.suppress(ImportError, OSError):
-        import fcntl
-        import termios
-
-        size = fcntl.ioctl(conn.fileno(), termios.TIOCOUTQ, bytes(4))
-        return int.from_bytes(size, sys.byteorder)
-    return 0
 
 
 class _Patient(psycopg.Connection[TupleRow]):
@@ -294,6 +264,13 @@ class _Patient(psycopg.Connection[TupleRow]):
     dsn: str = ""
     #: What the session was given when it was opened.
     settings: dict[str, str]
+
+    def __init__(self, pgconn: psycopg.pq.abc.PGconn, *args: Any, **named: Any) -> None:
+        super().__init__(pgconn, *args, **named)
+        self.aside = Aside(pgconn)
+        if hasattr(self, "_notifies_backlog"):
+            # Nobody may ever ask for them (psycopg before 3.2.4 keeps none).
+            self._notifies_backlog = deque(maxlen=KEPT_NOTIFICATIONS)
 
     @contextlib.contextmanager
     def transaction(
@@ -318,50 +295,70 @@ class _Patient(psycopg.Connection[TupleRow]):
 
     def _bounded(self, gen: Any, seconds: float) -> Generator[Any, Any, Any]:
         """The same exchange with several checks per second."""
-        deadline = time.monotonic() + seconds
-        asked = psycopg.pq.TransactionStatus.ACTIVE
+        pgconn, aside, whole, given_up = self.pgconn, self.aside, not self.unless_busy, False
         try:
             wanted = next(gen)
+            exchange = Exchange(time.monotonic(), seconds, whole=whole)
             while True:
-                ready = yield wanted
-                if not ready and time.monotonic() >= deadline:
-                    # Without a question it is a wait for notifications.
-                    if self.pgconn.transaction_status != asked or (
-                        self.unless_busy and self._is_busy()
-                    ):
-                        deadline = time.monotonic() + seconds
-                        continue
-                    # What came while the other session asked.
-                    ready = yield wanted
-                    if not ready:
-                        self._give_up(seconds)
-                if ready:
-                    deadline = time.monotonic() + seconds
-                wanted = gen.send(ready)
+                if ready := (yield wanted):
+                    before = aside.count
+                    if whole and exchange.is_counted():
+                        waiting = unread(pgconn.socket)
+                        wanted = gen.send(ready)
+                        exchange.count(waiting, unread(pgconn.socket))
+                    else:
+                        wanted = gen.send(ready)
+                    aside.read(pgconn)
+                    now = time.monotonic()
+                    exchange.got(now, answer=aside.count == before)
+                    if ready & _INPUT and exchange.is_late(now):
+                        log.warning(
+                            "%s: the server has been answering for %g s, and has not finished",
+                            whereabouts(self),
+                            seconds,
+                        )
+                else:
+                    now = time.monotonic()
+                if not exchange.is_over(now):
+                    given_up = False
+                elif pgconn.transaction_status != _ASKED:
+                    # It is a wait for notifications.
+                    exchange.wait_again(now)
+                elif given_up:
+                    self._give_up(exchange.why())
+                elif self.unless_busy and self._is_busy(came=exchange.heard):
+                    exchange.wait_again(time.monotonic())
+                else:
+                    # Not before what came while the other session asked.
+                    given_up = True
         except StopIteration as end:
             return end.value
 
-    def _give_up(self, seconds: float) -> NoReturn:
+    def _give_up(self, why: str) -> NoReturn:
         """Ends the session, if possible also on the server, with its transaction and locks."""
         if self.unless_busy:
             self._ask("pg_catalog.pg_terminate_backend(pid)::text")
         self.pgconn.finish()
-        raise psycopg.OperationalError(f"the server has not responded for {seconds:g} s")
+        raise psycopg.OperationalError(why)
 
-    def _is_busy(self) -> bool:
+    def _is_busy(self, *, came: bool = False) -> bool:
         """Whether the server is executing a statement of this session; False if unreachable.
 
         One that cannot get rid of its rows does not work: nothing has come here.  One that waits,
         in a pipeline or COPY, for what was sent may get it over a slow line: it is given up when
         several looks see no progress.  One that refuses the question is there, and may work.
+
+        came -- something has come, be it notices of the statement.
         """
-        found, unsent = self._ask(_WORK, refused=_WORKS), _unsent(self)
-        if not found or found == _WORKS:
+        found, left = self._ask(_WORK, refused=_WORKS), unsent(self.fileno())
+        if came or not found or found == _WORKS:
             return bool(found)
-        sign = f"{found} {unsent}"
+        if found == _WRITES:
+            return False
+        sign = f"{found} {left}"
         before, times = self.seen
         self.seen = (sign, times + 1 if sign == before else 1)
-        if found.startswith(_IDLE) and not unsent:
+        if found.startswith(_IDLE) and not left:
             # Nothing has come there; or it has ended since the last look, and its answer comes.
             return sign != before != ""
         return self.seen[1] < _LOOKS

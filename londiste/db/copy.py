@@ -28,7 +28,7 @@ from psycopg.pq import ExecStatus
 from psycopg.pq.abc import PGconn, PGresult
 
 from londiste.db import copy_protocol
-from londiste.db.connection import Connection, whereabouts
+from londiste.db.connection import Connection, messages_aside, whereabouts
 from londiste.db.names import TableName
 from londiste.db.queries import streaming, translated
 from londiste.errors import LondisteError, NodeUnreachable, StateError, from_database
@@ -194,6 +194,7 @@ class _Pump:
         coming = select.poll()
         coming.register(self.reading.socket, select.POLLIN)
         self.silence = copy_protocol.Silence(source, lambda: bool(coming.poll(0)))
+        self.aside = messages_aside(source)
 
     def run_raw(self, statement: sql.Composed) -> Copied:
         """Moves everything without libpq's help."""
@@ -264,13 +265,21 @@ class _Pump:
     def _wait(self, moved: int = 0) -> None:
         """Waits for more from the source."""
         ready = self.sockets.poll(_POLL_MS)
+        came = False
         for fd, _ in ready:
             if fd == self.reading.socket:
-                self.silence.broken()
+                came = True
                 self.reading.consume_input()
             else:
                 _listen(self.writing)
-        if not ready:
+        # Of what came last time, by now libpq has read all.
+        before, self.aside = self.aside, messages_aside(self.source)
+        if came and before == self.aside:
+            self.silence.broken()
+        elif came:
+            self.silence.interrupted(_POLL_MS)
+            self.look_around(moved)
+        elif not ready:
             self.silence.lasts(_POLL_MS)
             self.look_around(moved)
 

@@ -17,6 +17,7 @@ import os
 import select
 import socket
 import struct
+import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -47,7 +48,7 @@ class TargetAnswered(Exception):
 
 
 class Silence:
-    """How long a session has sent nothing while it was waited for; ends one that is lost.
+    """How long a session has sent nothing of its stream while it was waited for; ends a lost one.
 
     waiting -- returns at once whether something has come, without reading it.
     """
@@ -55,17 +56,30 @@ class Silence:
     def __init__(self, conn: Connection, waiting: Callable[[], bool]) -> None:
         self._conn = conn
         self._waiting = waiting
-        self._ms = 0
+        self._ms = 0.0
+        #: Messages have come since, and when.
+        self._aside: float | None = None
 
     def broken(self) -> None:
-        """Something has come."""
-        self._ms = 0
+        """A part of the stream has come."""
+        self._ms, self._aside = 0.0, None
 
-    def lasts(self, pause_ms: int) -> None:
+    def lasts(self, pause_ms: float) -> None:
         """Nothing has come for so long.  Raises psycopg.OperationalError (``end_if_silent``)."""
         self._ms += pause_ms
-        if end_if_silent(self._conn, self._ms / 1000, self._waiting):
-            self._ms = 0
+        heard = self._aside is not None
+        if end_if_silent(self._conn, self._ms / 1000, self._waiting, heard=heard):
+            self.broken()
+
+    def interrupted(self, longest_ms: int) -> None:
+        """Messages have come that are no part of the stream.  Raises as ``lasts``.
+
+        longest_ms -- the longest wait for them; other work than waiting does not count.
+        """
+        now = time.monotonic()
+        passed = 0.0 if self._aside is None else min((now - self._aside) * 1000, longest_ms)
+        self._aside = now
+        self.lasts(passed)
 
 
 def in_the_clear(conn: Connection) -> bool:
@@ -175,13 +189,21 @@ class _Stream:
         #: The messages of ``_ANSWERS``, as they came; notices may be many.
         self.answers = b""
         self._failure: psycopg.Error | None = None
+        #: The last messages had one that is no part of the stream.
+        self._is_aside = False
 
     def run(self) -> None:
         """Reads until the source is ready for the next command."""
         finished = False
         while not finished:
             self._fill()
+            self._is_aside = False
             finished = self._digest()
+            if self._is_aside:
+                self.silence.interrupted(self.pause_ms)
+                self.look_around(self.bytes)
+            else:
+                self.silence.broken()
         if self._failure is not None:
             raise self._failure
 
@@ -206,7 +228,6 @@ class _Stream:
                     "server closed the connection unexpectedly"
                 )
             self.filled += count
-            self.silence.broken()
             got = True
 
     def _digest(self) -> bool:
@@ -310,7 +331,9 @@ class _Stream:
                 self.rows = int(body.rstrip(b"\0").split()[-1])
             case "E":
                 self._failure = _error(body)
-            case "H" | "c" | "N" | "S" | "A":
+            case "N" | "S" | "A":
+                self._is_aside = True
+            case "H" | "c":
                 pass
             case other:
                 raise psycopg.OperationalError(f"unexpected message {other!r} in a COPY stream")

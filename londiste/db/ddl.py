@@ -19,9 +19,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from londiste.db.catalog import Constraint, Index
-from londiste.db.connection import TEXT_SETTINGS, Connection
+from londiste.db.connection import Connection
 from londiste.db.names import TableName, quote
 from londiste.db.queries import query
+from londiste.db.sessions.settings import TEXT_SETTINGS
 from londiste.errors import LondisteError
 
 #: Duplicate rows, or rows that an exclusion constraint does not admit together.

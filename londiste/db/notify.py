@@ -14,6 +14,7 @@ from psycopg import sql
 
 from londiste.db.connection import Connection, server_pid
 from londiste.db.queries import translated
+from londiste.db.sessions.exchange import KEPT_NOTIFICATIONS, LONGEST_NOTIFICATION
 
 
 class Listener:
@@ -30,7 +31,7 @@ class Listener:
         """
         self.conn = conn
         self._deaf_to = 0 if own else server_pid(conn)
-        self._seen: deque[tuple[str, str]] = deque()
+        self._seen: deque[tuple[str, str]] = deque(maxlen=KEPT_NOTIFICATIONS)
         conn.add_notify_handler(self._note)
         with translated(conn):
             for channel in channels:
@@ -68,5 +69,5 @@ class Listener:
         self._add(notify.pid, notify.channel, notify.payload)
 
     def _add(self, pid: int, channel: str, payload: str) -> None:
-        if pid != self._deaf_to:
+        if pid != self._deaf_to and len(payload) <= LONGEST_NOTIFICATION:
             self._seen.append((channel, payload))

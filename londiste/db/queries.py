@@ -15,9 +15,10 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import dict_row, kwargs_row, tuple_row
 
 import londiste
-from londiste.db.connection import SERVER_GIVES_UP_MS, Connection, dsn_of, session, whereabouts
+from londiste.db.connection import Connection, dsn_of, session, whereabouts
 from londiste.db.server_text import AdvisoryKey, awaited, holder_of
 from londiste.db.session_role import no_role
+from londiste.db.sessions.settings import SERVER_GIVES_UP_MS
 from londiste.dsn import place_of
 from londiste.error_origin import REPLICA_ROLE
 from londiste.error_values import Values

@@ -310,6 +310,8 @@ def _copy(
         get, add, size = pgconn.get_copy_data, parts.append, 0
         while True:
             length, row = get(1)
+            if length == 0:
+                length, row = conn.wait(_next(pgconn))
             if length > 0:
                 if length >= block_bytes and parts:
                     if alone:
@@ -327,8 +329,6 @@ def _copy(
                         raise _SeveralBlocks
                     yield _block(parts, encoding)
                     size = 0
-            elif length == 0:
-                _wait(conn)
             else:
                 break
         _end(conn)
@@ -354,9 +354,16 @@ def _begin(conn: Connection) -> None:
             raise pg_errors.error_from_result(result, conn.info.encoding)
 
 
-def _wait(conn: Connection) -> None:
-    """Waits for more from the server; psycopg's wait lets signals through."""
-    conn.wait(_input(conn.pgconn))
+def _next(
+    pgconn: PGconn,
+) -> Generator[waiting.Wait, waiting.Ready | int, tuple[int, memoryview]]:
+    """Waits for the next row or the end; psycopg's wait lets signals through.
+
+    In one exchange, because notices that come before the row are no part of the answer.
+    """
+    while (found := pgconn.get_copy_data(1))[0] == 0:
+        yield from _input(pgconn)
+    return found
 
 
 def _input(pgconn: PGconn) -> Generator[waiting.Wait, waiting.Ready | int, None]:

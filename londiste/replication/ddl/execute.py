@@ -13,10 +13,11 @@ from collections.abc import Iterator, Sequence
 import psycopg
 from psycopg import sql
 
-from londiste.db.connection import TEXT_SETTINGS, Connection, describe_dsn, keep_role, use_own_names
+from londiste.db.connection import Connection, describe_dsn, keep_role, use_own_names
 from londiste.db.names import TableName, argument
 from londiste.db.queries import savepoint, tuples
 from londiste.db.session_role import use_script_role
+from londiste.db.sessions.settings import TEXT_SETTINGS
 from londiste.error_values import Values
 from londiste.error_values import shown as as_shown
 from londiste.errors import (

@@ -12,6 +12,7 @@ from psycopg import sql
 
 from londiste.compare import row_text
 from londiste.db import connection, copy
+from londiste.db.sessions import settings as session_settings
 from londiste.embedded.postgres import Cluster
 from londiste.pgq import blocks
 from tests.support.waiting import wait_for
@@ -32,7 +33,7 @@ def server(own_servers: Callable[..., Cluster]) -> Cluster:
 
 @pytest.fixture
 def dsn(server: Cluster, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setitem(connection._NETWORK_OF_SERVER, "tcp_user_timeout", "500")
+    monkeypatch.setitem(session_settings._NETWORK_OF_SERVER, "tcp_user_timeout", "500")
     return server.dsn()
 
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from londiste.db import pooler
 from londiste.db.connection import connect
+from londiste.db.sessions import pooler
 from londiste.errors import InstallError
 from londiste.install import apply, owners
 from tests.fixtures.cluster import Database

@@ -11,7 +11,7 @@ import londiste
 from londiste.cascade.model import NodeType
 from londiste.consumer.function import consumer
 from londiste.db import connection
-from londiste.db import pooler as probing
+from londiste.db.sessions import pooler as probing
 from londiste.errors import SharedBackend
 from londiste.pgq import queues
 from tests.fixtures.cluster import Database

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import re
@@ -15,6 +16,7 @@ from pydantic import TypeAdapter
 
 from londiste.compare.audit import Coverage
 from londiste.console import picture, server
+from londiste.console import watch as watching
 from londiste.console.actions import ACTIONS
 from londiste.console.app import MOST_STREAMS, PAGES, Console
 from londiste.console.collect import Snapshot, without_values
@@ -371,6 +373,37 @@ def test_the_number_of_streams_is_bounded(place: tuple[str, int]) -> None:
     assert get(place, "/cascade")[0] == 200
     for conn in streams:
         conn.close()
+
+
+def test_a_collection_that_does_not_end_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "_LATE_SECONDS", 0.0)
+    go_on, first = threading.Event(), iter([True])
+
+    def collect() -> Snapshot:
+        if not next(first, False):
+            go_on.wait()
+        return snapshot()
+
+    watch = Watch(collect, History(1.0), refresh=0.01)
+    watch.start()
+
+    async def stale() -> View:
+        async for view in watch.views():
+            if view.error:
+                return view
+        raise AssertionError
+
+    try:
+        view = asyncio.run(asyncio.wait_for(stale(), 30))
+        assert view.error.startswith("the facts are old: their collection has not ended since 20")
+        assert view.snapshot is not None
+        assert watch.view().error == view.error
+        go_on.set()
+        while watch.view().error:
+            pass
+    finally:
+        go_on.set()
+        watch.stop()
 
 
 def test_clients_share_a_collection_and_an_error_is_said(

@@ -1,0 +1,1 @@
+"""Sessions: their first statements, and the limits of their exchanges with the server."""
