@@ -38,6 +38,10 @@ _MODES = {"disable": 0, "allow": 0, "prefer": 0, "require": 1, "verify-ca": 2, "
 _OWN_OPTION = re.compile(r"(?:\s|-c\s*londiste\.run_as_owner=(?:on|off))*")
 
 
+#: Seconds of ``connect_timeout``; libpq waits without limit for 0.
+_LONGEST = 60
+
+
 @dataclass(frozen=True)
 class Refused:
     """Why a stored connection string is not used.
@@ -117,6 +121,8 @@ def used(
     kept = {key: value for key, value in stored.items() if key not in extra}
     if _OWN_OPTION.fullmatch(kept.get("options", "")):
         kept.pop("options", None)
+    if re.fullmatch(r"\s*[+-]?\d+\s*", wait := kept.get("connect_timeout", "")):
+        kept["connect_timeout"] = wait if 0 < int(wait) <= _LONGEST else str(_LONGEST)
     if "host" in extra:
         # The address of another server than the one that the settings name.
         kept.pop("hostaddr", None)

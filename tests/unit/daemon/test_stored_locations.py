@@ -133,6 +133,13 @@ def test_an_address_of_the_location_does_not_replace_the_host_of_the_settings() 
     assert found == {"host": "tunnel", "dbname": "x"}
 
 
+@pytest.mark.parametrize("seconds", ["0", "-1", "61", "2147483647"])
+def test_a_location_makes_no_program_wait_for_long(seconds: str) -> None:
+    location = f"{PLACE} connect_timeout={seconds}"
+    assert parts(reach(location, ""))["connect_timeout"] == "60"
+    assert parts(reach(location, "connect_timeout=0"))["connect_timeout"] == "0"
+
+
 def test_what_earlier_versions_stored_is_used() -> None:
     location = f"{PLACE} password=old options='-c londiste.run_as_owner=off'"
     assert parts(reach(location, "")) == parts(f"{PLACE} password=old")
