@@ -4,7 +4,8 @@
  * %(schemas)s, %(names)s -- arrays, unquoted; tables that are not there are not in the result.
  * owner; mine: this role has its rights.
  * nullable: columns that may be NULL, in table order.
- * sequences: of serial and identity columns, and those that defaults name, if they have a name in a queue and that this role may read.
+ * sequences: of serial and identity columns, and those that defaults name, of partitions, too, if
+ *   they have a name in a queue and this role may read them.
  */
 select
     n.nspname as schema,
@@ -34,7 +35,7 @@ select
             select d.objid as seq, d.refobjsubid as num
             from pg_catalog.pg_depend d
             where d.refclassid = 'pg_catalog.pg_class'::regclass
-                and d.refobjid = c.oid
+                and d.refobjid = any (c.oid || array(select p.relid from pg_catalog.pg_partition_tree(c.oid) p))
                 and d.refobjsubid > 0
                 and d.classid = 'pg_catalog.pg_class'::regclass
                 and d.deptype in ('a', 'i')
@@ -45,7 +46,7 @@ select
                 on d.classid = 'pg_catalog.pg_attrdef'::regclass
                 and d.objid = e.oid
                 and d.refclassid = 'pg_catalog.pg_class'::regclass
-            where e.adrelid = c.oid
+            where e.adrelid = any (c.oid || array(select p.relid from pg_catalog.pg_partition_tree(c.oid) p))
         ) f
         join pg_catalog.pg_class s on s.oid = f.seq and s.relkind = 'S'
         join pg_catalog.pg_namespace sn on sn.oid = s.relnamespace

@@ -1,14 +1,14 @@
 /*
  * The sequences of a database that could be replicated, with the tables whose columns use them.
  *
- * users -- by a serial or identity column, or by a default; none if this role may not read the
- *     sequence.
+ * users -- by a serial or identity column, or by a default, also of a partition; none if this role
+ *     may not read the sequence.
  */
 select
     n.nspname::text as schema,
     c.relname::text as name,
     array(
-        select tn.nspname || '.' || t.relname
+        select distinct tn.nspname || '.' || t.relname
         from (
             select d.refobjid as relid
             from pg_catalog.pg_depend d
@@ -25,7 +25,12 @@ select
                 and d.refclassid = 'pg_catalog.pg_class'::regclass
                 and d.refobjid = c.oid
         ) f
-        join pg_catalog.pg_class t on t.oid = f.relid
+        cross join lateral (
+            select f.relid
+            union
+            select a.relid from pg_catalog.pg_partition_ancestors(f.relid) a
+        ) r
+        join pg_catalog.pg_class t on t.oid = r.relid
         join pg_catalog.pg_namespace tn on tn.oid = t.relnamespace
         -- The planner asks in any order; the function fails for what is no sequence.
         where case c.relkind when 'S' then pg_catalog.has_sequence_privilege(c.oid, 'select') end

@@ -3,7 +3,7 @@
  * sequence, the statement without which this role cannot replicate it ('' if it can), its name then.
  *
  * A schema with a dot in its name has no name in a queue: the sequence moves to that of the table.
- * Those of serial and identity columns, and those that a default names.
+ * Those of serial and identity columns, and those that a default names, of partitions, too.
  * %(queue)s the queue.
  */
 select 'sequence', min(f.name), n.nspname || '.' || s.relname,
@@ -25,10 +25,15 @@ from (
     where t.queue_name = %(queue)s and t.local
 ) k
 cross join lateral (
+    select k.oid as relid
+    union
+    select p.relid from pg_catalog.pg_partition_tree(k.oid) p
+) r
+cross join lateral (
     select k.name, d.objid as seq
     from pg_catalog.pg_depend d
     where d.refclassid = 'pg_catalog.pg_class'::regclass
-        and d.refobjid = k.oid
+        and d.refobjid = r.relid
         and d.refobjsubid > 0
         and d.classid = 'pg_catalog.pg_class'::regclass
         and d.deptype in ('a', 'i')
@@ -39,7 +44,7 @@ cross join lateral (
         on d.classid = 'pg_catalog.pg_attrdef'::regclass
         and d.objid = e.oid
         and d.refclassid = 'pg_catalog.pg_class'::regclass
-    where e.adrelid = k.oid
+    where e.adrelid = r.relid
 ) f
 join pg_catalog.pg_class s on s.oid = f.seq and s.relkind = 'S'
 join pg_catalog.pg_namespace n on n.oid = s.relnamespace

@@ -7,6 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from londiste.db.queries import tuples
 from tests.fixtures.cluster import Database
 from tests.fixtures.nodes import make_leaf, make_root, ret
 
@@ -58,6 +59,33 @@ def test_a_sequence_that_defaults_name_stays_while_one_of_their_tables_is_replic
     assert known(pgq_db) == ["public.b_id_seq", "public.c"]
     ret(pgq_db, "londiste.local_remove_table", "q", "c")
     assert known(pgq_db) == []
+
+
+def test_a_sequence_that_the_default_of_a_partition_names_is_one_of_its_table(
+    pgq_db: Database,
+) -> None:
+    make_root(pgq_db)
+    pgq_db.execute(
+        "create sequence s; create table p (id int, primary key (id)) partition by range (id);"
+        " create table p1 partition of p for values from (0) to (9) partition by range (id);"
+        " create table p2 partition of p1 for values from (0) to (9)"
+    )
+    assert add(pgq_db, "p")[0] == 200
+    pgq_db.execute("alter table p2 alter id set default nextval('s')")
+    with pgq_db.connect() as conn:
+        found = tuples(conn, "unreplicated_sequences", queue="q")
+        assert found == [("sequence", "public.p", "public.s", "", "public.s")]
+        ((*_, name, users),) = tuples(conn, "file_sequences")
+        assert (name, sorted(users)) == ("s", ["public.p", "public.p1", "public.p2"])
+        ((*_, sequences),) = tuples(conn, "add_table_facts", schemas=["public"], names=["p"])
+        assert sequences == ["public.s"]
+    pgq_db.execute("create table other (id int primary key default nextval('s'))")
+    ret(pgq_db, "londiste.local_remove_table", "q", "p")
+    for table in ("p", "other"):
+        assert add(pgq_db, table)[0] == 200
+    for table, left in (("other", ["public.p", "public.s"]), ("p", [])):
+        ret(pgq_db, "londiste.local_remove_table", "q", table)
+        assert known(pgq_db) == left
 
 
 def test_sequences_below_the_root_go_by_the_roots_word(pgq_db: Database) -> None:

@@ -8,7 +8,8 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Returns whether a table that this node replicates has the sequence as that of a column.
+ * Returns whether a table that this node replicates, or a partition of it, has the sequence as that
+ * of a column.
  *
  * i_except -- this table of the queue does not count.
  */
@@ -30,7 +31,11 @@ begin
                 and d.refclassid = 'pg_class'::regclass
                 and d.refobjid = i_seq_oid
         ) as f
-            join pg_class as c on c.oid = f.relid
+            cross join lateral (
+                select f.relid
+                union
+                select a.relid from pg_partition_ancestors(f.relid) as a) as r
+            join pg_class as c on c.oid = r.relid
             join pg_namespace as n on n.oid = c.relnamespace
             join londiste.table_info as t
                 on t.queue_name = i_queue_name
