@@ -123,3 +123,35 @@ def test_a_worker_once_ends_when_an_operator_has_to_continue_its_copies(line: Li
     assert error.message == "an operator has to continue the copy of table public.a to leaf"
     assert error.detail == "copies are paused"
     assert error.hint == "londiste copy resume; then the same command"
+
+
+def test_a_worker_once_ends_below_a_branch_that_gets_no_tick(
+    line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of a copy from another node, whose tick the branch does not reach."""
+    root = line.node("root", NodeType.ROOT, schema=SCHEMA)
+    branch = line.node("branch", NodeType.BRANCH, root, schema=SCHEMA)
+    leaf = line.node("leaf", NodeType.LEAF, branch, schema=SCHEMA)
+    for node in (root, branch, leaf):
+        line.add(node, "a")
+    line.tick()
+    for node in (branch, leaf):
+        line.once(node)
+    leaf.database.execute("update londiste.table_info set merge_state = 'wanna-sync:99'")
+    monkeypatch.setattr("londiste.cli.worker_once._PATIENCE", 0.0)
+    stays = (sys.executable, "-c", "import signal; signal.pause()")
+
+    def error() -> tuple[str, str, str]:
+        with closing(Signals()) as signals, pytest.raises(StateError) as caught:
+            run_once(Worker(lambda: load(WorkerSettings, leaf.config), signals, copy_argv=stays))
+        return caught.value.message, caught.value.detail, caught.value.hint
+
+    message = "the copy of table public.a waits for the worker of branch, the provider"
+    assert error() == (
+        message,
+        "worker: NOT RUNNING (never reported here)",
+        "start it: londiste -c FILE worker (settings of node branch); then the same command",
+    )
+    pause = "select pgq_node.set_consumer_paused('line', 'branch_worker', true)"
+    branch.database.execute(pause)
+    assert error() == (message, "paused", "londiste resume --node branch; then the same command")

@@ -13,7 +13,8 @@ import pytest
 from londiste.cascade.commands.endpoint import Endpoint
 from londiste.cascade.daemons import Life
 from londiste.cli.setup import replicate
-from londiste.copy.status import TableStatus
+from londiste.cli.worker_once import waiting_for_tick
+from londiste.copy.status import CopyLag, TableStatus
 from londiste.db.names import TableName
 from londiste.errors import (
     BadOption,
@@ -162,6 +163,28 @@ def test_paused_copies_end_the_wait_when_no_other_table_goes_on() -> None:
     assert not needs_tick(node("in-copy", "catching-up"))
     assert needs_tick(node("catching-up")) and not needs_tick(replace(node("ok"), ok=1))
     assert not needs_tick(replace(node("catching-up"), ticks=5))
+
+
+@pytest.mark.parametrize(
+    ("states", "waits"),
+    [
+        ([None], True),
+        (["wanna-sync:8", None], True),
+        (["wanna-sync:7"], False),
+        (["ok"], False),
+        ([], False),
+        *(([None, other], False) for other in ("in-copy", "do-sync:7", "catching-up")),
+    ],
+)
+def test_copies_that_only_a_tick_of_the_provider_continues(
+    states: list[str | None], waits: bool
+) -> None:
+    copies = [TableStatus(f"s.t{n}", state) for n, state in enumerate(states)]
+    assert bool(waiting_for_tick(copies, 7)) is waits
+    for ticks in (0, 1):
+        replays = TableStatus("s.u", "catching-up", behind=CopyLag(ticks, None))
+        tables = waiting_for_tick([TableStatus("s.t", "ok"), replays], 7)
+        assert tables == ([] if ticks else ["s.u"])
 
 
 def test_an_error_stops_a_copy_if_it_comes_again_and_does_not_pass() -> None:
