@@ -15,8 +15,9 @@ as $$
 with needed as (
     select distinct c.relowner as role
     from pg_class as c
-    where c.oid = i_relid
-        or c.relkind = 'p' and c.oid in (select t.relid from pg_partition_tree(i_relid) as t)
+    -- An array: by the index, whatever the planner thinks of the number of partitions.
+    where c.oid = any (i_relid || array(select t.relid from pg_partition_tree(i_relid) as t))
+        and (c.oid = i_relid or c.relkind = 'p')
 ), held as (
     select p.proowner, a.grantee
     from pg_proc as p
