@@ -68,8 +68,8 @@ _ROW_DETAILS = (
 #: names of SQL, which are in capitals.
 _ENGLISH = re.compile(
     r"(?<![^\s(])(?:already|and|are|at|before|but|by|can|cannot|could|did|do|does|ended|exceeded|"
-    r"exceeds|expected|failed|for|found|from|has|have|in|input|invalid|is|line|long|malformed|may|"
-    r"missing|must|not|of|on|only|or|out|requires|should|than|the|to|too|unexpected|unexpectedly|"
+    r"exceeds|expected|failed|for|found|from|has|have|in|incorrect|input|invalid|is|line|long|malformed|"
+    r"may|missing|must|not|of|on|only|or|out|requires|should|than|the|to|too|unexpected|unexpectedly|"
     r"unrecognized|unsupported|unterminated|violates|was|were|with)(?!\w)"
     r"|^(?:parse error|division)\b"
 )

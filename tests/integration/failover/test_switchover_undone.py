@@ -310,7 +310,7 @@ def test_a_root_whose_answer_is_lost_when_it_closes_is_opened_soon(
 
         monkeypatch.setattr(operation_log, "close_root", deafened)
         switch = plain(NodeAddress("root", line.dsn), NodeAddress("branch", branch.dsn), branch)
-        with pytest.raises(NodeUnreachable, match=r"has not responded for 2\.2 s") as told:
+        with pytest.raises(NodeUnreachable, match=r"no complete answer for 2\.2 s") as told:
             switchover.execute(switch, sites)
         assert "the old root takes events again" in told.value.detail
     assert _write(root) is None
