@@ -154,6 +154,12 @@ class InstallError(LondisteError):
     exit_code = 4
 
 
+class NotTrusted(LondisteError):
+    """Another role could replace functions of Londiste in the database: none is called."""
+
+    exit_code = 4
+
+
 @dataclass(frozen=True)
 class ApplyError:
     """Facts about an event that cannot be applied, for the operator's decision.
@@ -403,13 +409,10 @@ def _translate(error: psycopg.Error, place: str, where: str, values: Values) -> 
         user = getattr(error.pgconn, "user", b"").decode(errors="replace")
         return _from_connection(place, message, detail, hint, user)
     if state in {"42883", "3F000", "42P01"} and re.search(
-        r"\b(pgq|pgq_node|londiste)\.?", error.diag.message_primary or ""
+        r"\b(pgq|pgq_node|londiste)\.?", error.diag.message_primary or message
     ):
-        return InstallError(
-            place + message,
-            detail=detail,
-            hint=f"{f'in database {where}' if where else 'run'}: londiste install",
-        )
+        run = f"in database {where}" if where else "run"
+        return InstallError(place + message, detail=detail, hint=f"{run}: londiste install")
     return LondisteError(
         place + message,
         detail=detail or (state and f"SQLSTATE {state}"),
@@ -443,8 +446,4 @@ def _from_connection(place: str, message: str, detail: str, hint: str, user: str
         return ServerStarting(
             place + message, detail=detail, hint=hint or "wait until its recovery has finished"
         )
-    return NodeUnreachable(
-        place + message,
-        detail=detail,
-        hint=hint or connection_hint(message),
-    )
+    return NodeUnreachable(place + message, detail=detail, hint=hint or connection_hint(message))

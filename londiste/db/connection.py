@@ -28,6 +28,7 @@ from londiste.db.sessions.exchange import (
     unread,
     unsent,
 )
+from londiste.db.sessions.schema_guard import GuardedConnection, GuardedCursor, guard
 from londiste.db.sessions.settings import NETWORK, of_session
 from londiste.dsn import describe_dsn as describe_dsn
 from londiste.dsn import masked as masked
@@ -142,6 +143,7 @@ def connect(
     synchronous: bool = False,
     answer_seconds: float | None = None,
     silent_seconds: float | None = None,
+    guarded: bool = True,
 ) -> Connection:
     """Opens a session on ``dsn`` (libpq connection string, URI or ``service=…``).
 
@@ -158,15 +160,18 @@ def connect(
     silent_seconds -- the same for statements that may take long: after this time another session
         asks the server whether it is working, and ends this one, on both sides, only if it is not.
         So it is after SILENT_SECONDS when both are None.  ``limit_silence`` changes it.
+    guarded -- the session of a superuser uses only schemas of Londiste whose owners are trusted;
+        False: the caller looks at them itself, or uses none.
 
-    Raises AccessDenied, NodeUnreachable, UsageError or BadOption, and SharedBackend behind a pooler
-    that does not give the session a backend of its own.  No password appears in any of them.
+    Raises AccessDenied, NodeUnreachable, UsageError or BadOption, NotTrusted, and SharedBackend
+    behind a pooler that gives the session no backend of its own; none contains a password.
     """
     given = parsed(dsn)
     params: dict[str, Any] = {**NETWORK, **{k: v for k, v in given.items() if v is not None}}
     params.update(tls.mode_for(given))
     params["application_name"] = name[:63]
     params["autocommit"] = True
+    params["cursor_factory"] = GuardedCursor
     try:
         conn: _Patient = _Patient.connect(**params)
     except psycopg.Error as error:
@@ -193,7 +198,9 @@ def connect(
     conn.settings |= settings
     settings = conn.settings
     try:
-        conn.backend = pooler.pin(conn, settings, lambda: _probe(params), conn.place)
+        conn.backend, role = pooler.pin(conn, settings, lambda: _probe(params), conn.place)
+        if guarded and (role != "none" or conn.info.parameter_status("is_superuser") != "off"):
+            guard(conn)
         if synchronous:
             # Set in any case: a reload of the server's settings would change one that is not.
             conn.execute(
@@ -245,7 +252,7 @@ _WORK: LiteralString = """
     end"""
 
 
-class _Patient(psycopg.Connection[TupleRow]):
+class _Patient(GuardedConnection):
     """A session with a time limit for the server's responses.
 
     limit_seconds -- after them it is given up; with ``unless_busy`` if the server does not work.
@@ -260,7 +267,6 @@ class _Patient(psycopg.Connection[TupleRow]):
     seen: tuple[str, int] = ("", 0)
     backend: int | None = None
     node: str = ""
-    place: str = "lost connection"
     dsn: str = ""
     #: What the session was given when it was opened.
     settings: dict[str, str]
@@ -374,7 +380,11 @@ class _Patient(psycopg.Connection[TupleRow]):
         name = self.info.parameter_status("application_name")
         try:
             with session(
-                self.dsn, name="londiste watch", autocommit=True, answer_seconds=_ASK_SECONDS
+                self.dsn,
+                name="londiste watch",
+                autocommit=True,
+                answer_seconds=_ASK_SECONDS,
+                guarded=False,
             ) as conn:
                 ours = [server_pid(self), name]
                 row = conn.execute(statement.format(what).encode(), ours).fetchone()

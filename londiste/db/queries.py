@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import shlex
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from pathlib import Path
 from typing import Any, TypeVar
 
 import psycopg
 from psycopg.pq import TransactionStatus
 from psycopg.rows import dict_row, kwargs_row, tuple_row
 
-import londiste
 from londiste.db.connection import Connection, dsn_of, session, whereabouts
 from londiste.db.server_text import AdvisoryKey, awaited, holder_of
 from londiste.db.session_role import no_role
 from londiste.db.sessions.settings import SERVER_GIVES_UP_MS
+from londiste.db.sql_files import query as query
+from londiste.db.sql_files import sql_root as sql_root
 from londiste.dsn import place_of
 from londiste.error_origin import REPLICA_ROLE
 from londiste.error_values import Values
@@ -32,25 +31,6 @@ from londiste.errors import (
 )
 
 T = TypeVar("T")
-
-
-def sql_root() -> Path:
-    """The SQL folder: ``londiste/_sql`` in a wheel, ``sql/`` beside an editable install."""
-    package = Path(londiste.__file__).parent
-    for candidate in (package / "_sql", package.parent / "sql"):
-        if (candidate / "queries").is_dir():
-            return candidate
-    raise InstallError(
-        "the SQL files of the package are missing",
-        detail=f"looked in {package / '_sql'} and {package.parent / 'sql'}",
-        hint="install the package again: pip install --force-reinstall londiste4-client",
-    )
-
-
-@functools.cache
-def query(name: str) -> str:
-    """The text of ``sql/queries/<name>.sql``."""
-    return (sql_root() / "queries" / f"{name}.sql").read_text(encoding="utf-8")
 
 
 def try_condition(conn: Connection, rows: str, where: str, *, end: str = "") -> None:

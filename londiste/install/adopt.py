@@ -44,7 +44,7 @@ def found(conn: Connection) -> list[str]:
 
 
 def require_owners(conn: Connection, extensions: Sequence[str]) -> None:
-    """Raises InstallError if a role that is not trusted could change a schema of these."""
+    """Raises NotTrusted if a role that is not trusted could change a schema of these."""
     if extensions:
         apply.require_owners(conn, source.select(source.load(), extensions))
 

@@ -11,6 +11,7 @@ import psycopg
 from londiste.db.connection import Connection, whereabouts
 from londiste.db.queries import name_holder
 from londiste.db.server_text import AdvisoryKey
+from londiste.db.sessions import schema_guard
 from londiste.errors import InstallError, LockTimeout, LondisteError, from_database
 from londiste.install import default_rights, ledger, locks, owners, source
 from londiste.install.plan import Action, InstallPlan, PlanStep, plan
@@ -76,7 +77,7 @@ def plan_for(
 def require_owners(
     conn: Connection, components: Sequence[Component], *, installing: bool = True
 ) -> None:
-    """Raises InstallError if a schema of these components is open to a role that is not trusted.
+    """Raises NotTrusted if a schema of these components is open to a role that is not trusted.
 
     installing -- a file is to run; otherwise as a daemon trusts.
     """
@@ -146,6 +147,11 @@ def run(
     """
     if not steps:
         return
+    with schema_guard.unguarded(conn):
+        _run(conn, component, steps, lock_all)
+
+
+def _run(conn: Connection, component: Component, steps: Sequence[PlanStep], lock_all: bool) -> None:
     # Function files may name each other in any order.
     conn.execute("set local check_function_bodies = off")
     conn.execute("set local client_min_messages = warning")

@@ -62,8 +62,8 @@ def compat(component: Component, installed: Installed) -> Compat:
 def check(conn: Connection, component: str, *, original: bool = False) -> Compat:
     """Raises InstallError with the command to run unless the component fits.
 
-    Includes all required components.  Daemons call it after every connect.  So it also raises if
-    another role could replace what they call (``owners``).
+    Includes all required components.  Daemons call it after every connect.  So it also raises
+    NotTrusted if another role could replace what they call (``owners``).
 
     original -- a compatible schema from another installer is accepted.
     """

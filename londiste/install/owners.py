@@ -7,31 +7,20 @@ in a schema of a stranger is code of the stranger, whoever has installed it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from psycopg import sql
 
 from londiste.db.connection import Connection, whereabouts
-from londiste.db.queries import query, records
-from londiste.errors import InstallError
+from londiste.db.queries import query, translated
+from londiste.db.sessions import schema_guard
+from londiste.db.sessions.schema_guard import SCHEMAS as SCHEMAS
+from londiste.db.sessions.schema_guard import Doubt
 
 #: Schemas of a component beside the one of its name.  londiste_apply is guarded where it is used.
 _BESIDE = {"londiste": ("londiste_capture",)}
 
-#: All schemas whose functions Londiste calls, and those of the generated captures.
-SCHEMAS = ("pgq", "pgq_node", "pgq_ext", "pgq_coop", "londiste", "londiste_capture")
-
 #: With those in which Londiste calls no function, but keeps state or objects of its own.
 _RESERVED = frozenset({*SCHEMAS, "londiste_apply", "information_schema"})
-
-
-class Doubt(NamedTuple):
-    """Why the role of a session should not run code of a schema, and what helps."""
-
-    schema: str
-    message: str
-    detail: str
-    hint: str
 
 
 def is_reserved(schema: str) -> bool:
@@ -52,17 +41,16 @@ def find(
     installing -- the session's role is about to install: it trusts nobody who has not its rights.
         Otherwise a role without superuser's rights trusts whom the first installer could trust.
     """
-    return records(conn, Doubt, "schema_doubts", schemas=list(schemas), installing=installing)
+    with translated(conn):
+        return schema_guard.find(conn, schemas, installing=installing)
 
 
 def require(
     conn: Connection, schemas: Sequence[str] = SCHEMAS, *, installing: bool = False
 ) -> None:
-    """Raises InstallError with the first doubt about these schemas."""
+    """Raises NotTrusted with the first doubt about these schemas."""
     for doubt in find(conn, schemas, installing=installing):
-        raise InstallError(
-            f"{whereabouts(conn)}: {doubt.message}", detail=doubt.detail, hint=doubt.hint
-        )
+        raise doubt.error(whereabouts(conn))
 
 
 def statement(schemas: Sequence[str]) -> sql.Composed:

@@ -108,9 +108,11 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
         "schema-owner": (
             "Another role owns a schema of Londiste or an object in it, or may create objects"
-            " there. It can replace functions that daemons call, and act as their role.",
+            " there. It can replace functions that daemons and commands call, and act as their"
+            " role. So a superuser calls none.",
             "The finding contains the statement that ends it. Look at the objects of the schema"
-            " first: what is not trusted is dropped.",
+            " first: what is not trusted is dropped. If the stored location of a node leads to a"
+            " wrong database: londiste move-node.",
         ),
         "internal-rights": (
             "A role that is no administrator can write internal tables of Londiste, or call"

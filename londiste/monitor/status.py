@@ -21,7 +21,7 @@ from londiste.cascade.switching.operation_log import Operation
 from londiste.db.connection import Connection, session
 from londiste.errors import LondisteError
 from londiste.install import ledger
-from londiste.monitor import consumers, exposure, node_errors, subscriptions
+from londiste.monitor import consumers, exposure, node_errors, schema_owners, subscriptions
 from londiste.monitor.alarms import DatabaseFacts, alarms, collect_facts
 from londiste.monitor.consumers import Listed
 from londiste.monitor.exposure import Exposed
@@ -77,7 +77,7 @@ class NodeStatus:
     latency -- what the time from a commit on the root until the change is visible is made of.
     daemons -- the worker, the ticker of its queue, and other daemons that have reported there.
     halted -- events that stop a consumer of the node.
-    alarms -- findings of its database, if they were asked for.
+    alarms -- findings of its database, if they were asked for; also that it must not be asked.
     tick -- that it has reached.  applied_events -- of the queue, up to that tick; about.
     copies_paused -- by ``copy pause``; None: its older schemas do not tell.
     errors -- (consumer, first line of its message); (``capture``, ``missing`` …, what it lacks);
@@ -86,8 +86,7 @@ class NodeStatus:
         (``follow``, tables of auto_add_tables that cannot be added);
         (``subscription``, nodes that are registered here and read from another node);
         (``node-copy``, the node of which its database is a copy).
-    unreachable -- why there was no answer.
-    tagged_dead -- it is marked as failed.
+    unreachable -- why there was no answer.  tagged_dead -- it is marked as failed.
     large -- the last batch that was large enough for an engine job, and how it was applied.
     other_sql -- its schemas are those of Londiste 3 or of an older version: some facts are unknown
         there.  sql_version -- the version of such schemas; empty: those of Londiste 3.
@@ -367,6 +366,7 @@ def _node(
             unreachable=answer.message,
             uptodate=False,
             tagged_dead=member.dead,
+            alarms=schema_owners.refused(answer, queue, member.name),
         )
     info = answer.info
     root = info.type is NodeType.ROOT

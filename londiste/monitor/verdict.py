@@ -101,6 +101,7 @@ def of_cascade(status: Status) -> Iterator[Finding]:
 _ORDER = {
     "unknown-node": 0,
     "unreachable": 0,
+    "schema-owner": 0,
     "node-copy": 0,
     "no-root": 1,
     "halted": 2,
@@ -132,6 +133,10 @@ def of_node(node: NodeStatus, status: Status, allowed: Allowed) -> Iterator[Find
     def add(severity: Severity, kind: str, what: str, why: str, do: str) -> Finding:
         return _finding(severity, kind, what, why, do, queue, node.name)
 
+    if node.unreachable and node.alarms:
+        # It answers, but must not be asked.
+        yield from node.alarms
+        return
     if node.unreachable:
         severity = Severity.WARNING if node.tagged_dead else Severity.CRITICAL
         do = for_silent(node.name)

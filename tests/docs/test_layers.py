@@ -71,3 +71,26 @@ def test_only_the_spark_engine_imports_pyspark() -> None:
         assert not re.search(r"(?m)^\s*(import|from) pyspark", path.read_text(encoding="utf-8")), (
             path
         )
+
+
+#: They open sessions on servers of their own.
+OWN_SERVERS = {"embedded/postgres.py", "demo/data.py", "demo/writer.py"}
+#: They make findings of schemas that are not trusted, or name no schema of Londiste.
+UNGUARDED = {"db/connection.py", "monitor/doctor/collect.py", "monitor/doctor/examine.py"}
+
+
+def test_every_session_asks_who_owns_the_schemas() -> None:
+    """``db.connection.connect`` does; nothing else opens a session, and few tell it not to."""
+    opened, unguarded = set(), set()
+    for path in PACKAGE.rglob("*.py"):
+        name = path.relative_to(PACKAGE).as_posix()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in (
+                "psycopg.connect",
+                "psycopg.Connection.connect",
+            ):
+                opened.add(name)
+            if isinstance(node, ast.keyword) and node.arg == "guarded":
+                unguarded.add(name)
+    assert opened == OWN_SERVERS
+    assert unguarded == UNGUARDED

@@ -9,7 +9,8 @@ import click
 from londiste.cli import options, output
 from londiste.cli.plan_output import sites as open_sites
 from londiste.db.connection import Connection
-from londiste.monitor import catalog, merging
+from londiste.errors import NotTrusted
+from londiste.monitor import catalog, merging, schema_owners
 from londiste.monitor.nodes import collect as node_facts
 from londiste.monitor.nodes import own_location
 from londiste.monitor.nodes import rules as node_findings
@@ -17,6 +18,7 @@ from londiste.monitor.nodes.own_findings import OwnFindings
 from londiste.monitor.queues.model import Finding, Severity
 from londiste.monitor.queues.rules import worst
 from londiste.monitor.verdict import for_silent
+from londiste.orchestration.connections import Connections
 from londiste.replication.commands import root_trigger
 from londiste.settings import NodeSettings
 
@@ -47,40 +49,13 @@ def check(context: options.Context, sizes: bool, all_nodes: bool, as_json: bool)
     The exit code is 0, 1 (warnings), 2 (critical) or 3 (unknown: the SQL reports no daemons).
     """
     settings = context.settings(NodeSettings)
-    queue = settings.queue_name
-    found: list[Finding] = []
     with open_sites(settings, bounded=not sizes) as sites:
-        local = sites.at(settings.db)
-        own = OwnFindings(queue, lambda conn: root_trigger.unable(sites, conn, queue))
-        if all_nodes:
-
-            def look(conn: Connection, node: str) -> None:
-                own.add(conn, node, sizes=sizes and conn is local)
-
-            every, silent = node_facts.everywhere(sites, settings.db, queue, look)
-            by_name = {node.name: node for node, _ in every}
-            for node, provider in every:
-                above = None if node.type == "root" else by_name.get(provider)
-                found += node_findings.findings(node, above, queue)
-            found += [
-                Finding(
-                    Severity.CRITICAL,
-                    "unreachable",
-                    f"node {name} was not checked",
-                    why,
-                    for_silent(name),
-                    queue,
-                )
-                for name, why in silent
-            ]
-            found += merging.everywhere(sites, settings.db, queue)
+        try:
+            sites.at(settings.db)
+        except NotTrusted as error:
+            found, tables = [*schema_owners.refused(error, settings.queue_name)], 0
         else:
-            own.add(local, sizes=sizes)
-            found += node_findings.findings(node_facts.collect(local, queue), None, queue)
-            found += merging.find(sites, settings.db, queue)
-        found += own_location.find(sites, settings.db, queue)
-    found += own.found
-    tables = len(own.tables)
+            found, tables = _look(sites, settings, sizes, all_nodes)
     found.sort(key=lambda one: -one.severity)
     if as_json:
         output.as_json(Checked(tables=tables, sizes=sizes, findings=catalog.shown(found)))
@@ -88,3 +63,39 @@ def check(context: options.Context, sizes: bool, all_nodes: bool, as_json: bool)
         output.findings(found)
         output.message(f"{tables} tables checked, {len(found)} findings")
     return int(worst(found))
+
+
+def _look(
+    sites: Connections, settings: NodeSettings, sizes: bool, all_nodes: bool
+) -> tuple[list[Finding], int]:
+    """The findings, and the number of tables."""
+    queue = settings.queue_name
+    found: list[Finding] = []
+    local = sites.at(settings.db)
+    own = OwnFindings(queue, lambda conn: root_trigger.unable(sites, conn, queue))
+    if all_nodes:
+
+        def look(conn: Connection, node: str) -> None:
+            own.add(conn, node, sizes=sizes and conn is local)
+
+        every, silent = node_facts.everywhere(sites, settings.db, queue, look)
+        by_name = {node.name: node for node, _ in every}
+        for node, provider in every:
+            above = None if node.type == "root" else by_name.get(provider)
+            found += node_findings.findings(node, above, queue)
+        for name, error in silent:
+            refused = schema_owners.refused(error, queue, name)
+            found += refused or [_unchecked(name, error.message, queue)]
+        found += merging.everywhere(sites, settings.db, queue)
+    else:
+        own.add(local, sizes=sizes)
+        found += node_findings.findings(node_facts.collect(local, queue), None, queue)
+        found += merging.find(sites, settings.db, queue)
+    found += own_location.find(sites, settings.db, queue)
+    return found + own.found, len(own.tables)
+
+
+def _unchecked(name: str, why: str, queue: str) -> Finding:
+    """Pure: the finding about a node that does not answer."""
+    what = f"node {name} was not checked"
+    return Finding(Severity.CRITICAL, "unreachable", what, why, for_silent(name), queue)

@@ -59,8 +59,10 @@ def pin(
     settings: Mapping[str, str],
     other: Callable[[], psycopg.Connection[TupleRow]],
     where: str,
-) -> int | None:
+) -> tuple[int | None, str]:
     """Sets all for a session whose backend is its own; its process id if a pooler tells another.
+
+    Also returns the role of the session, ``none`` without one beside its user.
 
     Until then the path is that of the database, whose owner need not be trusted: what the statement
     names has its schema, operators and types too.  (unnest of several arrays is a part of the
@@ -88,9 +90,10 @@ def pin(
         row = conn.execute(statement, [names, values]).fetchone()
         assert row is not None
         backend = int(row[1])
-    if row[2] != "none":
-        _leave_role_of_database(conn, row[2], where)
-    return backend
+    role = str(row[2])
+    if role != "none" and _leave_role_of_database(conn, role, where):
+        role = "none"
+    return backend, role
 
 
 def chooses_role(conn: psycopg.Connection[TupleRow]) -> bool:
@@ -98,14 +101,14 @@ def chooses_role(conn: psycopg.Connection[TupleRow]) -> bool:
     return _CHOSEN.search(conn.info.options) is not None
 
 
-def _leave_role_of_database(conn: psycopg.Connection[TupleRow], role: str, where: str) -> None:
-    """Gives up a role that the owner of the database has chosen for every session.
+def _leave_role_of_database(conn: psycopg.Connection[TupleRow], role: str, where: str) -> bool:
+    """Gives up a role that the owner of the database has chosen for every session; whether it did.
 
     Code of that role would run with the rights of who connects: ``set role`` leads back to them.
     A role of the connection string (``options``), or of the role that connects, stays.
     """
     if chooses_role(conn) or conn.execute(_BY_DATABASE).fetchone() != (True,):
-        return
+        return False
     conn.execute("set role none")
     if where not in _warned:
         _warned.add(where)
@@ -116,6 +119,7 @@ def _leave_role_of_database(conn: psycopg.Connection[TupleRow], role: str, where
             role,
             role,
         )
+    return True
 
 
 def shared(first: Backend, second: Backend | None, again: Backend) -> bool:

@@ -16,12 +16,14 @@ from londiste.db import tls
 from londiste.db.connection import Connection, session
 from londiste.db.names import TableName
 from londiste.db.queries import fetch, records, translated
+from londiste.db.sessions import schema_guard
 from londiste.dsn import without_secrets
 from londiste.errors import (
     AccessDenied,
     InstallError,
     LondisteError,
     NodeUnreachable,
+    NotTrusted,
 )
 from londiste.install import apply, default_rights, ledger, owners, source
 from londiste.monitor.doctor.facts import (
@@ -116,13 +118,17 @@ def examine(conn: Connection, dsn: str, *, rows: bool = False) -> DatabaseFacts:
     unreadable: list[str] = []
     (server,) = fetch(conn, "doctor_server")
     ahead, spread = _clock(conn)
-    if "londiste" in facts.installed:
+    refused = _guarded(conn)
+    if "londiste" in facts.installed and refused is None:
         with _noted(unreadable, "the list of replicated tables"):
             mine, copying = _replicated(conn)
             facts = replace(facts, more=replace(facts.more, replicated=mine, copying=copying))
     state = SqlState()
-    with _noted(unreadable, "the version of its SQL"):
-        state = _sql(conn)
+    if refused is not None:
+        state = SqlState(refused=(refused.message, refused.hint))
+    else:
+        with _noted(unreadable, "the version of its SQL"):
+            state = _sql(conn)
     held: set[TableName] = set()
     for table in facts.tables if rows else ():
         if table.kind == "r" and not facts.replicates(table):
@@ -151,6 +157,16 @@ def examine(conn: Connection, dsn: str, *, rows: bool = False) -> DatabaseFacts:
             **_decoded(server),
         ),
     )
+
+
+def _guarded(conn: Connection) -> NotTrusted | None:
+    """Why a superuser must use no schema of Londiste there; None if each can be trusted."""
+    try:
+        with translated(conn):
+            schema_guard.guard(conn)
+    except NotTrusted as error:
+        return error
+    return None
 
 
 @contextlib.contextmanager
@@ -195,7 +211,7 @@ def _sql(conn: Connection) -> SqlState:
         if not present:
             return SqlState()
         plans = apply.plan_for(conn, present)
-    except InstallError as error:
+    except (InstallError, NotTrusted) as error:
         return SqlState(refused=(error.message, error.hint))
     return SqlState(outdated=tuple(p.component for p in plans if p.steps and p.installed))
 
@@ -292,7 +308,15 @@ def with_rows(conn: Connection, names: list[TableName]) -> list[TableName]:
 def _may_be_replica(dsn: str) -> bool:
     # In a session of its own: where it may be set, it need not be possible to take it back.
     try:
-        with session(dsn, name="londiste doctor", autocommit=True, replica=True, answer_seconds=30):
+        with session(
+            dsn,
+            name="londiste doctor",
+            autocommit=True,
+            replica=True,
+            answer_seconds=30,
+            # A superuser may set it himself, and calls no function for it.
+            guarded=False,
+        ):
             return True
     except AccessDenied:
         return False

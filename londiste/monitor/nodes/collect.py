@@ -101,8 +101,8 @@ def everywhere(
     dsn: str,
     queue: str,
     visit: Callable[[Connection, str], None] = lambda conn, node: None,
-) -> tuple[list[tuple[NodeFacts, str]], list[tuple[str, str]]]:
-    """The nodes that answer, each with the name of its provider, and the others.
+) -> tuple[list[tuple[NodeFacts, str]], list[tuple[str, LondisteError]]]:
+    """The nodes that answer, each with the name of its provider, and the others with their error.
 
     visit -- called with each node that answers, too.
     """
@@ -120,5 +120,5 @@ def everywhere(
             found.append((collect(conn, queue), provider))
             visit(conn, member.name)
         except LondisteError as error:
-            silent.append((member.name, error.message))
+            silent.append((member.name, error))
     return found, silent

@@ -12,10 +12,12 @@ from londiste.errors import (
     LondisteError,
     NodeUnreachable,
     NotSecured,
+    NotTrusted,
     UsageError,
 )
 from londiste.monitor.nodes.own_findings import restored
 from londiste.monitor.queues.model import Finding, Severity
+from londiste.monitor.schema_owners import refused
 from londiste.orchestration.connections import Connections
 
 _ELSEWHERE = "other nodes use it: they do not reach this node"
@@ -41,6 +43,8 @@ def find(sites: Connections, dsn: str, queue: str) -> list[Finding]:
             found = copied_database.beside(local, there, queue, own, known)
     except BadOption:
         raise
+    except NotTrusted as error:
+        return [*refused(error, queue, own)]
     except (NodeUnreachable, UsageError) as error:
         rebase = bool(restored(local, queue))
         return [finding(own, error, queue, rebase=rebase)]

@@ -41,7 +41,7 @@ def own_node(settings: WorkerSettings) -> Connection:
 
     It breaks when the database sends nothing for ``answer_seconds``, and does not work.
 
-    Raises NodeBusy naming the other worker's session, InstallError when another role could
+    Raises NodeBusy naming the other worker's session, NotTrusted when another role could
     replace the functions that the worker calls, StateError in a copy of the node's database.
     """
     dsn = settings.db

@@ -7,10 +7,12 @@ from typing import NamedTuple
 
 import pytest
 
+from londiste.cascade import sqlapi as nodes
 from londiste.cli import cli
 from londiste.cli.errors import run
 from londiste.db.connection import Connection
-from londiste.errors import InstallError
+from londiste.db.sessions.schema_guard import named
+from londiste.errors import InstallError, NotTrusted
 from londiste.install import apply, compat, script
 from londiste.monitor.doctor.examine import examine
 from londiste.replication.worker import connections
@@ -58,8 +60,8 @@ def _as(database: Database, role: str) -> Connection:
     return conn
 
 
-def refusal(conn: Connection) -> InstallError:
-    with pytest.raises(InstallError) as caught:
+def refusal(conn: Connection) -> NotTrusted:
+    with pytest.raises(NotTrusted) as caught:
         apply.install(conn)
     return caught.value
 
@@ -103,16 +105,16 @@ def test_a_schema_that_has_changed_its_owner_is_reported_everywhere(
         found = londiste(db, "check", "--json").json["findings"]
         (finding,) = [one for one in found if one["kind"] == "schema-owner"]
         assert schema in finding["what"]
-        with pytest.raises(InstallError, match=roles.stranger):
+        with pytest.raises(NotTrusted, match=roles.stranger):
             compat.check(db.connect(), "londiste")
             compat.check(db.connect(), "pgq_coop")
             compat.check(db.connect(), "pgq_ext")
-        with pytest.raises(InstallError, match=roles.stranger):
+        with pytest.raises(NotTrusted, match=roles.stranger):
             connections.own_node(WorkerSettings(db=db.dsn, queue_name="q", job_name="j"))
-        with pytest.raises(InstallError, match=roles.stranger):
+        with pytest.raises(NotTrusted, match=roles.stranger):
             connections.provider(db.dsn, "", name="w", queue="q", node="root")
         if schema == "pgq":
-            with pytest.raises(InstallError, match=roles.stranger):
+            with pytest.raises(NotTrusted, match=roles.stranger):
                 maintenance.check(db.connect())
         assert f"alter schema {schema} owner to postgres" in finding["do"]
     finally:
@@ -207,7 +209,7 @@ def test_a_superuser_does_not_run_the_code_of_another_installer(
     with _as(database, roles.group) as conn:
         assert apply.install(conn, ["pgq"])
     assert compat.check(_as(database, roles.stranger), "pgq")
-    with pytest.raises(InstallError) as caught:
+    with pytest.raises(NotTrusted) as caught:
         compat.check(database.connect(), "pgq")
     assert caught.value.hint.startswith(f"connect as role {roles.group}")
     assert refusal(database.connect()).message.endswith(caught.value.message.partition(": ")[2])
@@ -233,3 +235,38 @@ def test_a_schema_made_meanwhile_is_not_filled(
         database.value("select count(*) from pg_class where relnamespace = 'pgq'::regnamespace")
         == 0
     )
+
+
+def test_a_schema_made_after_the_first_look_is_not_used(database: Database, roles: Roles) -> None:
+    conn = database.connect(guarded=True)
+    with pytest.raises(InstallError, match='schema "pgq_node" does not exist'):
+        nodes.find_node_info(conn, "q")
+    made = """
+        create sequence pgq_node.runs;
+        create function pgq_node.get_node_info(i_queue_name text) returns int8
+        language sql return nextval('pgq_node.runs')
+    """
+    act(database, roles.stranger, f"create schema pgq_node; {made}")
+    with pytest.raises(NotTrusted, match=roles.stranger):
+        nodes.find_node_info(conn, "q")
+    assert not database.value("select is_called from pgq_node.runs")
+    database.execute("drop schema pgq_node cascade")
+    assert apply.install(conn)
+    assert nodes.find_node_info(conn, "q") is None
+
+
+@pytest.mark.parametrize(
+    ("statement", "found"),
+    [
+        ("select * from pgq_node.node_info", {"pgq_node"}),
+        ('select * from "pgq_node"."get_node_info"(%s)', {"pgq_node"}),
+        ("copy (select pgq.ticker(), londiste.x()) to stdout", {"pgq", "londiste"}),
+        ("-- as pgq.ticker()\nselect to_regclass('pgq.queue'), my_pgq.x()", set()),
+        ("/* Nothing of Londiste. */ select 1", set()),
+        ("comment on table t is 'it''s of pgq.ticker'; select 1", set()),
+        ("create function f() returns int as $a$ select pgq.x() $a$ language sql", set()),
+        ("select set_config('londiste.run_as_owner', 'on', false)", set()),
+    ],
+)
+def test_the_schemas_of_a_statement_are_known_by_its_text(statement: str, found: set[str]) -> None:
+    assert named(SCHEMAS, statement) == found

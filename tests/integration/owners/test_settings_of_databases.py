@@ -13,7 +13,7 @@ import pytest
 
 from londiste.db.connection import connect
 from londiste.db.sessions import pooler
-from londiste.errors import InstallError
+from londiste.errors import NotTrusted
 from londiste.install import apply, owners
 from tests.fixtures.cluster import Database
 
@@ -149,7 +149,9 @@ def test_schemas_of_the_owner_are_not_run_by_a_superuser(
         f" set role none; alter role {mallory} superuser; return 1; end $$",
     )
     dsn = f"{database.dsn} options='-c role={mallory}'" if chosen else database.dsn
-    with connect(dsn, autocommit=True) as conn, pytest.raises(InstallError) as caught:
+    with connect(dsn, autocommit=True, guarded=False) as conn, pytest.raises(NotTrusted) as caught:
         owners.require(conn)
     assert f"belongs to role {mallory}" in caught.value.message
+    with pytest.raises(NotTrusted, match=mallory):
+        connect(dsn)
     assert _harmless(database, mallory)

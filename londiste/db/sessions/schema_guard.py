@@ -1,0 +1,127 @@
+"""Keeps the sessions of superusers from schemas of Londiste that are another role's.
+
+A database may belong to anybody, and who administers queues may have stored where it is.  The owner
+of a schema chooses what its functions do, with the rights of who calls them.  So ``connect`` asks
+first who could choose that.  A schema that is missing then may be made at any moment: statements
+about it ask again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, NamedTuple, Self
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import TupleRow, kwargs_row
+
+from londiste.db.sql_files import query
+from londiste.errors import NotTrusted
+
+#: All schemas whose functions Londiste calls, and those of the generated captures.
+SCHEMAS = ("pgq", "pgq_node", "pgq_ext", "pgq_coop", "londiste", "londiste_capture")
+
+
+class Doubt(NamedTuple):
+    """Why the role of a session should not run code of a schema, and what helps."""
+
+    schema: str
+    message: str
+    detail: str
+    hint: str
+
+    def error(self, where: str) -> NotTrusted:
+        """The error about it.  where -- the database is, without secrets."""
+        return NotTrusted(f"{where}: {self.message}", detail=self.detail, hint=self.hint)
+
+
+class GuardedConnection(psycopg.Connection[TupleRow]):
+    """A session that may know some schemas of Londiste to be missing.
+
+    unseen -- these; no statement about them is executed.
+    """
+
+    unseen: frozenset[str] = frozenset()
+    place: str = "lost connection"
+
+
+class GuardedCursor(psycopg.Cursor[Any]):
+    """Executes statements of a ``GuardedConnection``."""
+
+    def execute(self, query: Any, params: Any = None, **options: Any) -> Self:
+        """As psycopg's.  Raises NotTrusted, and psycopg's error for a schema that is missing."""
+        conn = self.connection
+        if isinstance(conn, GuardedConnection) and conn.unseen:
+            text = query.as_string(conn) if isinstance(query, sql.Composable) else query
+            plain = text.decode(errors="replace") if isinstance(text, bytes) else str(text)
+            _look_again(conn, plain)
+        return super().execute(query, params, **options)
+
+
+def find(conn: psycopg.Connection[Any], schemas: Sequence[str], *, installing: bool) -> list[Doubt]:
+    """The doubts about these schemas, the worst first (``install.owners``).  psycopg's errors."""
+    with conn.cursor(row_factory=kwargs_row(Doubt)) as cursor:
+        parameters = {"schemas": list(schemas), "installing": installing}
+        return cursor.execute(query("schema_doubts"), parameters).fetchall()
+
+
+def guard(conn: psycopg.Connection[TupleRow]) -> None:
+    """Lets the session of a superuser use the schemas that are there, if all can be trusted.
+
+    The rule is that of an installer: schemas of older releases are used until they are upgraded.
+    Raises NotTrusted, and psycopg.Error.
+    """
+    assert isinstance(conn, GuardedConnection)
+    row = conn.execute(query("schema_guard"), {"schemas": list(SCHEMAS)}).fetchone()
+    assert row is not None
+    absent, doubtful = row
+    if doubtful:
+        for doubt in find(conn, SCHEMAS, installing=True):
+            raise doubt.error(conn.place)
+    conn.unseen = frozenset(absent)
+
+
+@contextlib.contextmanager
+def unguarded(conn: psycopg.Connection[Any]) -> Iterator[None]:
+    """In the with block the session creates the schemas that are missing."""
+    if not isinstance(conn, GuardedConnection):
+        yield
+        return
+    before, conn.unseen = conn.unseen, frozenset()
+    try:
+        yield
+    finally:
+        conn.unseen = before
+
+
+#: What is no name in a statement: literals, bodies of functions, comments.
+_NO_NAME = re.compile(r"'[^']*'|\$(\w*)\$.*?\$\1\$|--[^\n]*|/\*.*?\*/", re.DOTALL)
+
+
+def named(schemas: Collection[str], statement: str) -> set[str]:
+    """Pure: the schemas of which a statement uses something, by its text."""
+    wanted = re.compile(rf"\b({'|'.join(schemas)})\"?\.[\"\w]")
+    if not wanted.search(statement):
+        return set()
+    return set(wanted.findall(_NO_NAME.sub("''", statement)))
+
+
+def _look_again(conn: GuardedConnection, statement: str) -> None:
+    wanted = named(conn.unseen, statement)
+    if not wanted:
+        return
+    # The session may have the path of the user since it was opened.
+    path = conn.execute(
+        "select pg_catalog.current_setting('search_path'),"
+        " pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false)"
+    ).fetchone()
+    assert path is not None
+    try:
+        guard(conn)
+    finally:
+        conn.execute("select pg_catalog.set_config('search_path', %s, false)", [path[0]])
+    for name in wanted & conn.unseen:
+        # As the server would say; but it may be there when the statement arrives.
+        raise psycopg.errors.InvalidSchemaName(f'schema "{name}" does not exist')
