@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -104,11 +104,17 @@ class LockHolder:
         return self.name if self.age is None else f"{self.name}, for {self.age:.0f} s"
 
 
-def lock_holders(sites: Connections, dsn: str, table: TableName | None = None) -> list[LockHolder]:
-    """The transactions with the longest hold on ``table``, or on any; empty when unknown."""
+def lock_holders(
+    sites: Connections, dsn: str, table: TableName | None = None, *, writers: bool = False
+) -> list[LockHolder]:
+    """The transactions with the longest hold on ``table``, or on any; empty when unknown.
+
+    writers -- only those that do more than read it, or a table that inherits from it.
+    """
     names = {"schema": None, "name": None} if table is None else table._asdict()
     with contextlib.suppress(LondisteError):
-        return records(sites.at(dsn), LockHolder, "table_lock_holders", **names)[:_MOST]
+        conn = sites.at(dsn)
+        return records(conn, LockHolder, "table_lock_holders", writers=writers, **names)[:_MOST]
     return []
 
 
@@ -118,23 +124,31 @@ def _named(sites: Connections, dsn: str, table: TableName, node: str) -> Iterato
     try:
         yield
     except (LockTimeout, Deadlock) as error:
-        held = lock_holders(sites, dsn, table)
+        held, remedy = in_the_way(error, lock_holders(sites, dsn, table), node)
         detail = (
             f"waited {sites.lock_timeout:g} s for its lock; earlier tables of the list are done"
         )
-        remedy = end_transactions(held, node)
-        if isinstance(error, LockTimeout) and error.holder:
-            # An advisory lock: who holds locks of the table is not in the way.
-            held, remedy = [], f"{error.hint}; then "
-            detail += f"; {error.detail}"
         raise LockTimeout(
             f"node {node}: table {table} stays locked",
-            detail="; ".join([detail, *(f"locked by {one}" for one in held)]),
+            detail="; ".join([detail, *held]),
             hint=remedy + "repeat the command",
         ) from error
 
 
-def end_transactions(held: list[LockHolder], node: str) -> str:
+def in_the_way(
+    error: LockTimeout | Deadlock, held: Sequence[LockHolder], node: str
+) -> tuple[list[str], str]:
+    """Pure: who holds a lock that was not granted, and the beginning of a hint, as statements.
+
+    held -- the transactions that hold locks of the table.
+    """
+    if isinstance(error, LockTimeout) and error.holder:
+        # An advisory lock: who holds locks of the table is not in the way.
+        return [error.detail], f"{error.hint}; then "
+    return [f"locked by {one}" for one in held], end_transactions(held, node)
+
+
+def end_transactions(held: Sequence[LockHolder], node: str) -> str:
     """The beginning of a hint: the statements that end these transactions; empty for none."""
     remedies = "; ".join(one.remedy for one in held)
     return f"end the transaction on node {node}: {remedies}; then " if held else ""

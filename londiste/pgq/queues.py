@@ -147,8 +147,8 @@ def newest_event(conn: Connection, queue: str) -> int:
     return int(rows[0][0])
 
 
-def event_count(conn: Connection, queue: str) -> int:
-    """How many events the tables of the queue hold, read or not; counts them one by one."""
+def event_table(conn: Connection, queue: str) -> TableName:
+    """The table from which all event tables of a queue inherit."""
     parent = first(conn, "event_parent", queue=queue)
     if parent is None:
         raise UnknownQueue(
@@ -156,7 +156,12 @@ def event_count(conn: Connection, queue: str) -> int:
             detail=f"in {describe_dsn(conn.info.dsn)}",
             hint="londiste queue list",
         )
-    count = sql.SQL("select count(*) from {}").format(TableName.parse(parent[0]).sql)
+    return TableName.parse(parent[0])
+
+
+def event_count(conn: Connection, queue: str) -> int:
+    """How many events the tables of the queue hold, read or not; counts them one by one."""
+    count = sql.SQL("select count(*) from {}").format(event_table(conn, queue).sql)
     with translated(conn):
         row = conn.execute(count).fetchone()
     assert row is not None

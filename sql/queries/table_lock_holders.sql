@@ -1,5 +1,6 @@
 -- Who holds locks on a table, or on any one (schema and name null); the longest transaction first.
--- Parameters: schema, name.
+-- Parameters: schema, name, writers.
+-- writers -- only who has more than read, of the table and of those that inherit from it.
 -- age -- seconds of the transaction; null where this role may not see it.
 select
     case
@@ -25,7 +26,11 @@ where l.locktype = 'relation'
     and case
         when %(name)s::text is null then l.relation >= 16384  -- the catalog has smaller ones
         else l.relation = to_regclass(format('%%I.%%I', %(schema)s::text, %(name)s::text))
+            or %(writers)s and l.relation in (
+                select i.inhrelid from pg_catalog.pg_inherits i
+                where i.inhparent = to_regclass(format('%%I.%%I', %(schema)s::text, %(name)s::text)))
     end
+    and not (%(writers)s and l.mode = 'AccessShareLock')
     and l.pid is distinct from pg_backend_pid()
 group by l.pid, a.application_name, a.usename, p.gid, p.owner
 order by age desc nulls last

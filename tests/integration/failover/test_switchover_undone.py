@@ -212,15 +212,37 @@ def test_a_root_that_could_not_be_closed_is_not_said_to_be(nodes_of: Nodes) -> N
         undo=(Cancel(new, QUEUE, ticket), ReopenRoot(old, QUEUE, ticket)),
         begun=True,
     )
-    with Connections(name="test", lock_timeout=0.2) as sites, psycopg.connect(root.dsn) as writer:
+    with (
+        Connections(name="test", lock_timeout=0.2) as sites,
+        psycopg.connect(root.dsn) as writer,
+        psycopg.connect(root.dsn) as reader,
+    ):
         steps.execute(begins, sites)
         # It was found under way, so the new root is asked first.
         ticket.mine = False
-        writer.execute("select pgq.insert_event(%s, 'x', 'open')", [QUEUE])
-        with pytest.raises(LockTimeout) as told:
-            switchover.execute(switch, sites)
+        reader.execute("select from pgq.event_template, pgq.queue")
+        reader.execute(
+            f"select from {root.db.value('select queue_data_pfx from pgq.queue')}".encode()
+        )
+        insert = "select pgq.insert_event(%s, 'x', 'open')"
+        writer.execute(insert, [QUEUE])
+        writer.execute("prepare transaction 'p2'")
+        writer.execute(insert, [QUEUE])
+        try:
+            with pytest.raises(LockTimeout) as told:
+                switchover.execute(switch, sites)
+            with pytest.raises(LockTimeout) as alone:
+                CloseRoot(old, QUEUE, ticket).run(sites)
+        finally:
+            root.db.execute("rollback prepared 'p2'")
         assert "writes continue at the old root, and the change" in told.value.detail
         assert "is closed" not in told.value.detail
+        assert f"locked by a session of postgres, process {writer.info.backend_pid}" in (
+            told.value.detail
+        )
+        assert f"process {reader.info.backend_pid}" not in told.value.detail
+        assert f"select pg_terminate_backend({writer.info.backend_pid})" in alone.value.hint
+        assert "rollback prepared 'p2'" in alone.value.hint
         assert _write(root) is None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,8 +13,10 @@ from londiste.cascade.model import NodeType
 from londiste.cascade.switching import operation_log
 from londiste.cascade.switching.steps.notes import AtNode, EndsRecord, NodeAddress, Ticket
 from londiste.db.names import word
-from londiste.errors import Deadlock, LockTimeout, StateError
+from londiste.errors import Deadlock, LockTimeout, LondisteError, StateError
 from londiste.orchestration.connections import Connections
+from londiste.orchestration.lock_retry import LockHolder, in_the_way, lock_holders
+from londiste.pgq import queues
 
 #: Seconds of one attempt to close a root, which blocks writers, and of the pause after it.
 _TRY_SECONDS, _PAUSE_SECONDS = 1.0, 0.5
@@ -48,15 +51,24 @@ class CloseRoot(AtNode):
                 return
             except (LockTimeout, Deadlock) as error:
                 if time.monotonic() + _PAUSE_SECONDS >= deadline:
-                    raise LockTimeout(
-                        f"root {self.at.name} could not be closed within {sites.lock_timeout:g} s:"
-                        " a writing transaction is open",
-                        detail=error.message,
-                        hint="end the transaction, or raise lock_timeout, and repeat the command;"
-                        " nothing was changed",
-                    ) from error
+                    raise self._stays_open(sites, error) from error
             # Writers continue during the pause, and the next attempt may succeed.
             time.sleep(_PAUSE_SECONDS)
+
+    def _stays_open(self, sites: Connections, error: LockTimeout | Deadlock) -> LockTimeout:
+        """The error about transactions that have written events and do not end."""
+        writers: list[LockHolder] = []
+        with contextlib.suppress(LondisteError):
+            table = queues.event_table(sites.at(self.at.dsn), self.queue)
+            writers = lock_holders(sites, self.at.dsn, table, writers=True)
+        held, remedy = in_the_way(error, writers, self.at.name)
+        return LockTimeout(
+            f"node {self.at.name}: the root could not be closed within {sites.lock_timeout:g} s:"
+            " a writing transaction is open",
+            detail="; ".join([error.message, *held]),
+            hint=(remedy or "end the transaction, or raise lock_timeout; then ")
+            + "repeat the command; nothing was changed",
+        )
 
 
 @dataclass(frozen=True)
