@@ -8,11 +8,9 @@ would do to the cascade of the original.
 from __future__ import annotations
 
 import os
-import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
 import psycopg
@@ -24,6 +22,7 @@ from londiste.db.connection import Connection, connect, describe_dsn
 from londiste.db.connstr.locations import reach, with_parameters
 from londiste.db.names import argument
 from londiste.db.queries import first
+from londiste.db.sessions.opening import Opening
 from londiste.dsn import db_option, leads_to_same, parsed, with_environment
 from londiste.errors import InstallError, LondisteError, NodeUnreachable, StateError
 
@@ -153,38 +152,21 @@ def stored_location(place: str) -> Iterator[Connection]:
 
     A string may name many hosts, and a name many addresses: psycopg limits the time of each only.
     """
-    opened: Future[Connection] = Future()
-
-    def work() -> None:
-        try:
-            opened.set_result(
-                connect(
-                    with_parameters(place, connect_timeout=SECONDS),
-                    name="londiste: stored location",
-                    autocommit=True,
-                    statement_timeout_ms=SECONDS * 1000,
-                    answer_seconds=SECONDS,
-                )
-            )
-        except BaseException as error:
-            opened.set_exception(error)
-
-    # The end of the program does not wait for it.
-    threading.Thread(target=work, name="stored location", daemon=True).start()
-    try:
-        conn = opened.result(timeout=SECONDS)
-    except TimeoutError:
-        opened.add_done_callback(_close)
-        raise NodeUnreachable(f"{describe_dsn(place)} has not responded for {SECONDS} s") from None
-    try:
+    opening = Opening(
+        lambda: connect(
+            with_parameters(place, connect_timeout=SECONDS),
+            name="londiste: stored location",
+            autocommit=True,
+            statement_timeout_ms=SECONDS * 1000,
+            answer_seconds=SECONDS,
+        ),
+        name="stored location",
+    )
+    if not opening.ended(SECONDS):
+        opening.give_up()
+        raise NodeUnreachable(f"{describe_dsn(place)} has not responded for {SECONDS} s")
+    with closing(opening.take()) as conn:
         yield conn
-    finally:
-        conn.close()
-
-
-def _close(opened: Future[Connection]) -> None:
-    if opened.exception() is None:
-        opened.result().close()
 
 
 def beside(

@@ -21,6 +21,7 @@ from typing import NoReturn
 
 import psycopg
 
+from londiste.daemon import logcontext
 from londiste.daemon.durations import dhms
 from londiste.db.connection import (
     Connection,
@@ -30,6 +31,7 @@ from londiste.db.connection import (
     usable,
     whereabouts,
 )
+from londiste.db.sessions.opening import Opening
 from londiste.error_values import Values, shown
 from londiste.errors import LondisteError, TransientError
 from londiste.pgq import batches, blocks
@@ -39,7 +41,6 @@ from londiste.pgq.liveness import Beat
 from londiste.pgq.types import Batch
 from londiste.standby import health as states
 from londiste.standby.health import Health
-from londiste.standby.opening import Opening
 from londiste.standby.server import HINT, Server, open_session
 from londiste.standby.ticks import Bounds, looks, replayed
 
@@ -206,12 +207,15 @@ class StandbyReader:
         if self._opening is None:
             self.close()
             self._opening = Opening(
-                lambda: open_session(
-                    self.dsn,
-                    provider,
-                    name="londiste worker: standby",
-                    answer_seconds=self.answer_seconds,
-                )
+                logcontext.carried(
+                    lambda: open_session(
+                        self.dsn,
+                        provider,
+                        name="londiste worker: standby",
+                        answer_seconds=self.answer_seconds,
+                    )
+                ),
+                name="standby",
             )
         if not self._opening.ended(self.wait if self.health.usable else 0.0):
             if self.health.usable:

@@ -5,25 +5,22 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from londiste.daemon import logcontext
 from londiste.db.connection import Connection
 
 
 class Opening:
-    """A session that a thread opens.
+    """A session that a thread opens; the end of the program does not wait for it.
 
-    open_session -- opens it, or raises.
+    open_session -- opens it, or raises.  name -- of the thread.
     """
 
-    def __init__(self, open_session: Callable[[], Connection]) -> None:
+    def __init__(self, open_session: Callable[[], Connection], name: str) -> None:
         self._open = open_session
         self._lock = threading.Lock()
         self._conn: Connection | None = None
         self._error: BaseException | None = None
         self._given_up = False
-        self._thread = threading.Thread(
-            target=logcontext.carried(self._run), name="standby", daemon=True
-        )
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     def ended(self, seconds: float) -> bool:
