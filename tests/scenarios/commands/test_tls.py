@@ -166,6 +166,7 @@ def test_what_check_says() -> None:
         ({"host": "db"}, {"PGSSLROOTCERT": "/r", "PGSSLMODE": "prefer"}, None),
         ({"host": "db"}, {}, None),
         ({"host": "/run"}, {"PGSSLROOTCERT": "/r"}, None),
+        ({"host": "/run,/var/run"}, {"PGSSLROOTCERT": "/r"}, None),
         ({}, {"PGSSLROOTCERT": "/r"}, None),
         ({}, {"PGSSLROOTCERT": "/r", "PGHOST": "db"}, "verify-full"),
         ({"host": "/run,db"}, {"PGSSLROOTCERT": "/r"}, "verify-full"),

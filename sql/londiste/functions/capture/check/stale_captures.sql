@@ -14,8 +14,9 @@ as $$
  * i_queue_name -- NULL: all queues.
  *
  * All kinds except the last still work.  Changed tables are captured by statements that each session
- * builds again.  The owner of a table that has changed hands cannot add partitions.  Captures of an older version of this schema work as that version did.  The last
- * kind are functions that remained after DROP TABLE.
+ * builds again.  The owner of a table that has changed hands cannot add partitions.  Captures of an
+ * older version of this schema work as that version did.  The last kind are functions that remained
+ * after DROP TABLE.
  */
 select c.table_name,
     case when exists (select from londiste._capture_grants(c.relid, c.function_id))
