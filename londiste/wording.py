@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 
 def bounded(text: str, most: int = 2_000, *, of: int = 0) -> str:
@@ -30,12 +30,23 @@ def escaped_json(document: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in document)
 
 
+def escaped(text: str, keep: str = "") -> str:
+    """Pure: a text without characters that a terminal obeys, but for those of ``keep``."""
+    return "".join(c if c.isprintable() or c in keep else f"\\x{ord(c):02x}" for c in text)
+
+
 _REPEAT = "repeat the command"
 
 
 def repeated(hint: str, how: str = _REPEAT) -> str:
     """Pure: a hint that also says that the command is to be repeated, if it does not say so."""
     return hint if _REPEAT in hint else "; then ".join(filter(None, [hint, how]))
+
+
+def shortened(names: Sequence[object], shown: int = 5, *, between: str = ", ") -> str:
+    """Pure: the first names, and the number of the others."""
+    more = f" and {len(names) - shown} more" if len(names) > shown else ""
+    return between.join(map(str, names[:shown])) + more
 
 
 def hint_in(text: str) -> str:

@@ -8,6 +8,7 @@ from typing import TypedDict
 
 from londiste.db.names import TableName
 from londiste.handlers import table_rules
+from londiste.wording import shortened
 
 #: Assumed speed of a copy with its indexes, in bytes per second.
 COPY_RATE = 50_000_000
@@ -202,8 +203,7 @@ class PlannedAction(TypedDict):
 
 def _names(tables: tuple[TableName, ...], word: str = "table") -> str:
     word = word if len(tables) == 1 else f"{len(tables)} {word}s:"
-    more = f" and {len(tables) - _SHOWN} more" if len(tables) > _SHOWN else ""
-    return f"{word} {', '.join(map(str, tables[:_SHOWN]))}{more}"
+    return f"{word} {shortened(tables, _SHOWN)}"
 
 
 def _rule(attrs: tuple[tuple[str, str], ...], policy: str) -> str:

@@ -25,7 +25,7 @@ from londiste.cli.documents import Failure, as_json
 from londiste.daemon import child, crash, logcontext
 from londiste.daemon.arguments import without_secrets
 from londiste.errors import LondisteError, NodeUnreachable, UsageError, from_database, from_driver
-from londiste.wording import bounded, exception_text
+from londiste.wording import bounded, escaped, exception_text
 
 EXIT_USAGE = 2
 EXIT_DIFFERENT = 3
@@ -278,8 +278,7 @@ def phrase(text: str) -> str:
 
 def printable(text: str) -> str:
     """One line without control characters, so that a name cannot write to the terminal."""
-    line = " ".join(part.strip() for part in text.splitlines() if part.strip())
-    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in line)
+    return escaped(" ".join(part.strip() for part in text.splitlines() if part.strip()))
 
 
 def unknown_command(

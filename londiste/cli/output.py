@@ -20,6 +20,7 @@ from londiste.cli.documents import Rows, Steps
 from londiste.cli.documents import as_json as as_json
 from londiste.cli.errors import pasteable, phrase, printable
 from londiste.daemon import logcontext
+from londiste.wording import escaped
 
 if TYPE_CHECKING:
     from londiste.monitor.queues.model import Finding
@@ -93,7 +94,7 @@ def steps(items: Iterable[Describes], *, json_wanted: bool = False) -> None:
         click.echo(f"{number}. {phrase(text)}")
         for statement in more:
             for line in statement.splitlines():
-                click.echo(f"   {_harmless(line)}")
+                click.echo("   " + escaped(line, "\t"))
 
 
 def _sql(item: Describes) -> list[str]:
@@ -104,14 +105,8 @@ def _sql(item: Describes) -> list[str]:
 def exact(text: str | bytes) -> None:
     """Prints lines for another program as they are; on a terminal without control characters."""
     if sys.stdout is not None and sys.stdout.isatty():
-        lines = (text if isinstance(text, str) else text.decode()).split("\n")
-        text = "\n".join(map(_harmless, lines))
+        text = escaped(text if isinstance(text, str) else text.decode(), "\t\n")
     click.echo(text, nl=False)
-
-
-def _harmless(line: str) -> str:
-    """A line as it is, but for control characters; tabs remain."""
-    return "".join(c if c.isprintable() or c == "\t" else f"\\x{ord(c):02x}" for c in line)
 
 
 def lines(texts: Sequence[str], *, json_wanted: bool = False) -> None:

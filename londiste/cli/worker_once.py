@@ -20,6 +20,7 @@ from londiste.replication.tablesync import wait
 from londiste.replication.tablesync.states import CatchingUp, Missing, Ok, WannaSync, from_text
 from londiste.replication.worker.worker import Worker
 from londiste.settings import WorkerSettings
+from londiste.wording import shortened
 
 #: Seconds in which the worker of the provider may begin to work again.
 _PATIENCE = 2 * RECONNECT
@@ -91,8 +92,10 @@ class _Provider:
         )
         if idle.state == "halted":
             do += f" (settings of node {name})"
+        word = "table" if len(tables) == 1 else "tables"
         return StateError(
-            f"the copy of {_names(tables)} waits for the worker of {name}, the provider",
+            f"the copy of {word} {shortened(tables, 3)} waits for the worker of {name},"
+            " the provider",
             detail=reason,
             hint=f"{do}; then the same command",
         )
@@ -115,8 +118,3 @@ def waiting_for_tick(copies: Sequence[TableStatus], newest: int) -> list[str]:
                 continue
         return []
     return [copy.table for copy in late]
-
-
-def _names(tables: Sequence[str]) -> str:
-    more = f" and {len(tables) - 3} more" if len(tables) > 3 else ""
-    return f"{'table' if len(tables) == 1 else 'tables'} {', '.join(tables[:3])}{more}"

@@ -24,6 +24,7 @@ from londiste.db.names import TableName, quote
 from londiste.db.queries import query
 from londiste.db.sessions.settings import TEXT_SETTINGS
 from londiste.errors import LondisteError
+from londiste.wording import escaped
 
 #: Duplicate rows, or rows that an exclusion constraint does not admit together.
 NOT_UNIQUE = {"23505", "23P01"}
@@ -100,7 +101,7 @@ def removable(
 
 def comment(text: str) -> str:
     """One line of comment in a script, whatever the text contains: a name may have lines."""
-    return "-- " + "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
+    return "-- " + escaped(text)
 
 
 def script(items: Sequence[Removable]) -> str:

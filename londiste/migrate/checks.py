@@ -12,15 +12,9 @@ from londiste.migrate.schema_copy import SchemaMethod
 from londiste.monitor.doctor.checks.privileges import membership
 from londiste.monitor.doctor.examine import run_checks, worst_first
 from londiste.monitor.doctor.facts import DatabaseFacts, Object, Table
-from londiste.monitor.doctor.situation import (
-    Situation,
-    critical,
-    found,
-    notice,
-    shortened,
-    warning,
-)
+from londiste.monitor.doctor.situation import Situation, critical, found, notice, warning
 from londiste.monitor.queues.model import Finding, Severity
+from londiste.wording import shortened
 
 
 def findings(

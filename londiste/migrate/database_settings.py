@@ -11,8 +11,9 @@ from londiste.db.ddl import literal
 from londiste.db.names import quote
 from londiste.db.queries import fetch
 from londiste.error_origin import REPLICA_ROLE
-from londiste.monitor.doctor.situation import shortened, warning
+from londiste.monitor.doctor.situation import warning
 from londiste.monitor.queues.model import Finding
+from londiste.wording import shortened
 
 
 @dataclass(frozen=True)

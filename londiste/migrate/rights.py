@@ -14,7 +14,7 @@ from londiste.db.connection import Connection
 from londiste.db.ddl import literal
 from londiste.db.names import quote
 from londiste.db.queries import fetch
-from londiste.monitor.doctor.situation import shortened
+from londiste.wording import shortened
 
 #: The schema that is always there: kind and signature.
 PUBLIC = ("schema", "public")

@@ -28,8 +28,8 @@ from londiste.migrate.pg_dump import Dumper, dump, find_dumper, named_dumper, st
 from londiste.migrate.rights import RightsState
 from londiste.monitor.doctor import collect
 from londiste.monitor.doctor.facts import DatabaseFacts, Object
-from londiste.monitor.doctor.situation import shortened
 from londiste.orchestration.connections import Connections
+from londiste.wording import shortened
 
 log = logging.getLogger(__name__)
 

@@ -34,7 +34,7 @@ from londiste.replication import replication_role
 from londiste.replication.commands import fkeys
 from londiste.replication.failover import readiness
 from londiste.replication.failover.switchover_sequences import carry
-from londiste.wording import repeated
+from londiste.wording import repeated, shortened
 
 _SHOWN = 5
 
@@ -300,13 +300,12 @@ def _require_structure(
     stopping = [one for one in found if one.severity is Severity.CRITICAL]
     if not stopping:
         return
-    shown = "; ".join(one.what for one in stopping[:_SHOWN])
-    more = f" and {len(stopping) - _SHOWN} more" if len(stopping) > _SHOWN else ""
+    shown = shortened([one.what for one in stopping], _SHOWN, between="; ")
     if force:
-        warn(f"the schema differs: {shown}{more}")
+        warn(f"the schema differs: {shown}")
         return
     raise StateError(
-        f"the schemas of the two databases differ: {shown}{more}",
+        f"the schemas of the two databases differ: {shown}",
         detail="nothing was changed",
         hint=f"{stopping[0].do}; londiste migrate verify shows all; or proceed anyway:"
         f" --ignore-missing",

@@ -30,6 +30,7 @@ from londiste.replicate.databases import (
 from londiste.replicate.remove import readers
 from londiste.replicate.setup import Selection, Share, related, replicated
 from londiste.replicate.table_groups import Distribution, Relation, Work, distribute
+from londiste.wording import shortened
 
 #: Pairs of tables that one warning names.
 _NAMED = 3
@@ -187,11 +188,10 @@ def warnings(found: Distribution) -> list[str]:
         for name, queues in found.refused.items()
     ]
     if found.apart:
-        some = [f"{one} and {other} ({kind})" for one, other, kind in found.apart[:_NAMED]]
-        more = f" and {len(found.apart) - _NAMED} more" if len(found.apart) > _NAMED else ""
+        apart = [f"{one} and {other} ({kind})" for one, other, kind in found.apart]
         texts.append(
-            f"related tables are in different queues, without a common order: {', '.join(some)}"
-            + more
+            "related tables are in different queues, without a common order:"
+            f" {shortened(apart, _NAMED)}"
         )
     return texts
 
@@ -214,11 +214,8 @@ def described(found: Sequence[Share], settings: ReplicateSettings) -> list[str]:
 
 
 def _tables(names: Sequence[TableName]) -> str:
-    some = ", ".join(map(str, names[:_NAMED]))
-    if len(names) == 1:
-        return f"table {some}"
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"{len(names)} tables: {some}{more}"
+    some = shortened(names, _NAMED)
+    return f"table {some}" if len(names) == 1 else f"{len(names)} tables: {some}"
 
 
 def _distribution(

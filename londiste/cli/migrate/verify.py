@@ -18,8 +18,8 @@ from londiste.errors import StateError
 from londiste.migrate import daemons, drift, phase
 from londiste.migrate.databases import NEW, OLD
 from londiste.monitor.catalog import ShownFinding, shown
-from londiste.monitor.doctor.situation import shortened
 from londiste.monitor.queues.model import Severity
+from londiste.wording import shortened
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from londiste.orchestration.daemons import Daemons
 from londiste.replicate import daemons as ours
 from londiste.replicate import queue_list, setup, state
 from londiste.replicate.databases import NAME, ReplicateSettings, Replication, clean
+from londiste.wording import shortened
 
 #: Seconds between two looks at the nodes.
 _PERIOD = 0.5
@@ -110,8 +111,7 @@ def compare(replications: Sequence[Replication], selection: setup.Selection) -> 
         many = "1 table is" if len(left) == 1 else f"{len(left)} tables are"
         output.message(
             "in sync, the replicated tables are equal;"
-            f" {many} not replicated: {', '.join(left[:_NAMED])}"
-            + (f" and {len(left) - _NAMED} more" if len(left) > _NAMED else "")
+            f" {many} not replicated: {shortened(left, _NAMED)}"
         )
         return 0
     output.message("in sync, all tables are equal")

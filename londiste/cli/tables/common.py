@@ -20,6 +20,7 @@ from londiste.orchestration.plan import CommandPlan
 from londiste.replication.model import ReplicatedTable
 from londiste.replication.tablesync import states, wait
 from londiste.replication.tablesync.copy_source import ANY
+from londiste.wording import shortened
 
 #: Seconds between looks at the copies.
 _LOOK_SECONDS = 0.5
@@ -94,9 +95,8 @@ def sync_line(found: Sequence[ReplicatedTable]) -> str:
     """Pure: how many tables are in sync, and what some others do."""
     ok = sum(t.state == "ok" for t in found)
     left = [f"{t.name} {states.described(t.state)}" for t in found if t.state != "ok"]
-    more = "" if len(left) <= _SHOWN else f" and {len(left) - _SHOWN} more"
     word = "table" if len(found) == 1 else "tables"
-    shown = f"; {', '.join(left[:_SHOWN])}{more}" if left else ""
+    shown = f"; {shortened(left, _SHOWN)}" if left else ""
     return f"{ok} of {len(found)} {word} in sync{shown}"
 
 

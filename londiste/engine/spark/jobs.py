@@ -22,6 +22,7 @@ from londiste.engine.spark import session
 from londiste.engine.spark.executor_watch import Patience
 from londiste.engine.spark.failures import translated, unusable
 from londiste.errors import LondisteError
+from londiste.wording import shortened
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -99,14 +100,12 @@ def _tell_lost(names: Sequence[str], attempts: Sequence[int]) -> None:
     if not attempts:
         return
     many = f"{len(attempts)} tasks were" if len(attempts) > 1 else "a task was"
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     log.warning(
         "Spark: %s lost, up to %d times, and ran again: a process or executor was killed, or a"
-        " connection was lost: %s%s",
+        " connection was lost: %s",
         many,
         max(attempts),
-        ", ".join(names[:_NAMED]),
-        more,
+        shortened(names, _NAMED),
     )
 
 

@@ -146,9 +146,3 @@ notice = functools.partial(found, Severity.OK)
 def by_execute(statement: str) -> str:
     """The command that changes a replicated table on all nodes, in order with its rows."""
     return f"londiste execute --sql {shlex.quote(statement)}"
-
-
-def shortened(names: Sequence[str], shown: int = 5) -> str:
-    """The first names, and the number of the others."""
-    more = f" and {len(names) - shown} more" if len(names) > shown else ""
-    return ", ".join(names[:shown]) + more

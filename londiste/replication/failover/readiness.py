@@ -25,6 +25,7 @@ from londiste.replication.commands.triggers import rows_first
 from londiste.replication.failover import reroute
 from londiste.replication.model import ReplicatedSequence, ReplicatedTable
 from londiste.replication.tablesync.states import described
+from londiste.wording import shortened
 
 _SHOWN = 5
 #: Removes a blocker that ends by itself.
@@ -278,11 +279,10 @@ def check(
         found += sequence_findings(old, [row[1:3] for row in rows if not row[3]])
     if not found:
         return
-    shown = "; ".join(f.problem for f in found[:_SHOWN])
-    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    shown = shortened([f.problem for f in found], _SHOWN, between="; ")
     if force:
         warn(
-            f"node {new.name} lacks data that the root had: {shown}{more}; other nodes differ"
+            f"node {new.name} lacks data that the root had: {shown}; other nodes differ"
             " from it in these tables: londiste compare, then londiste resync there"
         )
         return
@@ -290,7 +290,7 @@ def check(
     mends = [f"with the settings of {new.name}: londiste {', londiste '.join(own)}"] if own else []
     mends += dict.fromkeys(f.remedy(new.name) for f in found[:_SHOWN] if f.queue + f.before)
     raise StateError(
-        f"node {new.name} is not ready to be the root: {shown}{more}",
+        f"node {new.name} is not ready to be the root: {shown}",
         detail="nothing was changed; the missing data would no longer be replicated",
         hint=f"{'; '.join(mends)}; or continue without it: --allow-data-loss",
     )

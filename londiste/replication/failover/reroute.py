@@ -26,6 +26,7 @@ from londiste.replication.forwarding.rewrite import holds_less
 from londiste.replication.model import ReplicatedTable
 from londiste.replication.tablesync import copy_source
 from londiste.replication.tablesync.cancel import CopyAgain
+from londiste.wording import shortened
 
 _SHOWN = 5
 
@@ -299,8 +300,7 @@ def _refused(
     node: str, old: str, new: str, names: list[TableName], before: Feed, after: Feed
 ) -> StateError:
     names = list(dict.fromkeys(names))
-    shown = ", ".join(map(str, names[:_SHOWN]))
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    shown = shortened(names, _SHOWN)
     ways = [
         f"{name}: now {describe_links(before.get(name, ()))}; then"
         f" {describe_links(after.get(name, ()))}"
@@ -308,7 +308,7 @@ def _refused(
     ]
     return StateError(
         f"node {node} would get different rows or values from {new} than from {old}:"
-        f" table{'s' if len(names) > 1 else ''} {shown}{more}",
+        f" table{'s' if len(names) > 1 else ''} {shown}",
         detail=f"{'. '.join(ways)}. Nothing was changed",
         hint=f"--allow-resync continues and copies {'them' if len(names) > 1 else 'it'} again from"
         f" {new}, on the nodes below, too; or filter them as before, on node {new}: londiste"

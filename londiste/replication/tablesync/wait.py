@@ -18,6 +18,7 @@ from londiste.replication import sqlapi as tables
 from londiste.replication.apply import errors
 from londiste.replication.model import ReplicatedTable
 from londiste.replication.patterns import table_meant
+from londiste.wording import shortened
 
 _POLL_SECONDS = 0.2
 #: Seconds in which a ticker that runs makes a tick it was asked for.
@@ -110,10 +111,9 @@ def wait_tick(
 def _not_in_step(
     conn: Connection, queue: str, left: Sequence[ReplicatedTable], timeout: float, start: str
 ) -> TransientError:
-    shown = ", ".join(f"{t.name} ({t.state or 'to be copied'})" for t in left[:5])
-    more = f" and {len(left) - 5} more" if len(left) > 5 else ""
+    shown = shortened([f"{t.name} ({t.state or 'to be copied'})" for t in left])
     return TransientError(
-        f"{len(left)} tables are not in sync after {timeout:g} s: {shown}{more}",
+        f"{len(left)} tables are not in sync after {timeout:g} s: {shown}",
         detail=_why(conn, queue, nodes.get_node_info(conn, queue), start),
         hint=f"start the worker if it does not run: {start}; check its log",
     )

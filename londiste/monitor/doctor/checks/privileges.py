@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from londiste.db.names import quote
 from londiste.db.session_role import replica_grants
 from londiste.monitor.doctor.facts import DatabaseFacts, Table
-from londiste.monitor.doctor.situation import Situation, critical, shortened, warning
+from londiste.monitor.doctor.situation import Situation, critical, warning
 from londiste.monitor.queues.model import Finding
+from londiste.wording import shortened
 
 FINDINGS = {
     "roles": "group roles of the queue that are missing and cannot be created",

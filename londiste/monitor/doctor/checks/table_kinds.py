@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from londiste.db.names import TableName, quote
-from londiste.monitor.doctor.situation import Situation, critical, shortened, warning
+from londiste.monitor.doctor.situation import Situation, critical, warning
 from londiste.monitor.queues.model import Finding
+from londiste.wording import shortened
 
 FINDINGS = {
     "name": "schema with a dot in its name",

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from londiste.db.names import TableName
-from londiste.monitor.doctor.situation import Situation, critical, shortened
+from londiste.monitor.doctor.situation import Situation, critical
 from londiste.monitor.queues.model import Finding
+from londiste.wording import shortened
 
 FINDINGS = {"rows": "rows in tables of the target"}
 

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from londiste.db.names import TableName, quote
 from londiste.monitor.doctor.facts import Table
-from londiste.monitor.doctor.situation import Situation, critical, shortened, warning
+from londiste.monitor.doctor.situation import Situation, critical, warning
 from londiste.monitor.queues.model import Finding
 from londiste.replication.replication_role import WHY
+from londiste.wording import shortened
 
 CODE = "code"
 FINDINGS = {

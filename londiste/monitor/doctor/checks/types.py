@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from londiste.db.catalog import CHAR_ESCAPES
 from londiste.monitor.doctor.facts import TypeFacts
-from londiste.monitor.doctor.situation import Situation, critical, shortened, warning
+from londiste.monitor.doctor.situation import Situation, critical, warning
 from londiste.monitor.queues.model import Finding
+from londiste.wording import shortened
 
 FINDINGS = {
     "enum": "enum without a label that the source has",
