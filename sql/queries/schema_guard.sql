@@ -1,8 +1,9 @@
 -- For a session with the rights of a superuser: which of the schemas %(schemas)s are missing, and
 -- whether a role that is none owns one of the others, or an object in it, or may create one there.
--- Then schema_doubts decides.  This is a question of every new session, and takes a fraction of its
--- time.  (pg_shdepend has no rows for what belongs to the first superuser of a server.)
+-- Then schema_doubts decides.  (pg_shdepend has no rows for what belongs to the first superuser of a
+-- server.)
 --   absent, doubtful
+--   closed  they were looked at, and only a superuser can make those that are there doubtful
 with superuser as materialized (
     select r.oid from pg_catalog.pg_roles r where r.rolsuper
 ), place as materialized (
@@ -34,6 +35,11 @@ select
                 and o.refobjid not in (select s.oid from superuser s)
                 and d.refclassid = 'pg_catalog.pg_namespace'::pg_catalog.regclass
                 and p.name <> 'londiste_capture')
-    ) as doubtful
+    ) as doubtful,
+    me.rolsuper and not exists (
+        select from place p
+        cross join pg_catalog.aclexplode(p.nspacl) a
+        where p.name = 'londiste' and a.privilege_type = 'CREATE' and a.grantee <> p.nspowner
+    ) as closed
 from pg_catalog.pg_roles me
 where me.rolname = session_user

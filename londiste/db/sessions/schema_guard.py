@@ -4,12 +4,17 @@ A database may belong to anybody, and who administers queues may have stored whe
 of a schema chooses what its functions do, with the rights of who calls them.  So ``connect`` asks
 first who could choose that.  A schema that is missing then may be made at any moment: statements
 about it ask again.
+
+The answer takes longer than the rest of a new session, so a process asks once in a while
+(``KEPT_SECONDS``) for the same schemas with the same owners and rights.  Where only a superuser can
+create something in them, only a superuser could have changed the answer since.
 """
 
 from __future__ import annotations
 
 import contextlib
 import re
+import time
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple, Self
 
@@ -22,6 +27,12 @@ from londiste.errors import NotTrusted
 
 #: All schemas whose functions Londiste calls, and those of the generated captures.
 SCHEMAS = ("pgq", "pgq_node", "pgq_ext", "pgq_coop", "londiste", "londiste_capture")
+
+#: For so long a process relies on an answer without a doubt.
+KEPT_SECONDS = 60.0
+
+#: Until when (monotonic) it relies on each: what ``schema_state`` said before the answer.
+_closed: dict[frozenset[TupleRow], float] = {}
 
 
 class Doubt(NamedTuple):
@@ -74,13 +85,23 @@ def guard(conn: psycopg.Connection[TupleRow]) -> None:
     Raises NotTrusted, and psycopg.Error.
     """
     assert isinstance(conn, GuardedConnection)
-    row = conn.execute(query("schema_guard"), {"schemas": list(SCHEMAS)}).fetchone()
+    parameters = {"schemas": list(SCHEMAS)}
+    state = frozenset(conn.execute(query("schema_state"), parameters).fetchall())
+    now = time.monotonic()
+    if now < _closed.get(state, now):
+        conn.unseen = frozenset(SCHEMAS) - {name for _, name, *_ in state}
+        return
+    row = conn.execute(query("schema_guard"), parameters).fetchone()
     assert row is not None
-    absent, doubtful = row
+    absent, doubtful, closed = row
     if doubtful:
         for doubt in find(conn, SCHEMAS, installing=True):
             raise doubt.error(conn.place)
     conn.unseen = frozenset(absent)
+    if closed:
+        for past in [one for one, until in [*_closed.items()] if until <= now]:
+            _closed.pop(past, None)
+        _closed[state] = now + KEPT_SECONDS
 
 
 @contextlib.contextmanager

@@ -6,11 +6,14 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import pytest
+from psycopg import conninfo
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cli import cli
 from londiste.cli.errors import run
+from londiste.db import connection
 from londiste.db.connection import Connection
+from londiste.db.sessions import schema_guard
 from londiste.db.sessions.schema_guard import named
 from londiste.errors import InstallError, NotTrusted
 from londiste.install import apply, compat, script
@@ -253,6 +256,42 @@ def test_a_schema_made_after_the_first_look_is_not_used(database: Database, role
     database.execute("drop schema pgq_node cascade")
     assert apply.install(conn)
     assert nodes.find_node_info(conn, "q") is None
+
+
+def test_what_one_session_found_serves_the_next_only_where_no_other_role_can_change_it(
+    pgq_db: Database, roles: Roles
+) -> None:
+    pgq_db.execute("grant create on schema londiste to londiste_writer")
+    pgq_db.execute(f"grant londiste_writer to {roles.stranger}")
+    pgq_db.connect(guarded=True)
+    act(pgq_db, roles.stranger, "create function londiste.f() returns int language sql return 1")
+    with pytest.raises(NotTrusted, match=roles.stranger):
+        pgq_db.connect(guarded=True)
+    pgq_db.execute(
+        "drop function londiste.f(); revoke create on schema londiste from londiste_writer"
+    )
+    state = schema_guard.query("schema_state"), {"schemas": SCHEMAS}
+    with pgq_db.connect(guarded=True) as conn:
+        seen = frozenset(conn.execute(*state).fetchall())
+        assert seen in schema_guard._closed
+        # A moment of an earlier look is over; the owner of a function has changed.
+        pgq_db.execute(f"alter function pgq.ticker() owner to {roles.stranger}")
+        schema_guard._closed[seen] = 0.0
+        try:
+            with pytest.raises(NotTrusted, match=r"pgq\.ticker"):
+                pgq_db.connect(guarded=True)
+        finally:
+            pgq_db.execute("alter function pgq.ticker() owner to postgres")
+
+
+def test_the_session_of_a_narrower_role_answers_for_no_superuser(
+    database: Database, roles: Roles
+) -> None:
+    act(database, roles.stranger, "create schema pgq")
+    dsn = conninfo.make_conninfo(database.dsn, user=roles.first, options=f"-c role={roles.group}")
+    connection.connect(dsn).close()
+    with pytest.raises(NotTrusted, match=roles.stranger):
+        database.connect(guarded=True)
 
 
 @pytest.mark.parametrize(
