@@ -164,7 +164,10 @@ def collect(
         failed = tuple(
             apply_errors.look(conn, queue)
             if values
-            else (without_row(one, queue) for one in errors.get_apply_errors(conn, queue))
+            else (
+                without_row(one, apply_errors.open_choices(conn, one, queue))
+                for one in errors.get_apply_errors(conn, queue)
+            )
         )
         facts = dataclasses.replace(facts, failed=failed)
     with _noting(unknown, Fact.MOVE):
@@ -190,7 +193,7 @@ def collect_slow(
     with _noting(unknown, Fact.DECIDED):
         decided = [e for e in errors.get_apply_errors(conn, queue, every=True) if e.decided_at]
         decided.sort(key=lambda one: one.decided_at or one.last_seen, reverse=True)
-        shown = tuple(without_row(one, queue) for one in decided[:MOST_CHANGES])
+        shown = tuple(without_row(one) for one in decided[:MOST_CHANGES])
         facts = dataclasses.replace(facts, decided=shown)
     with _noting(unknown, Fact.ACTIONS):
         logged = operator_log.get_action_log(conn, queue, MOST_CHANGES)
@@ -219,10 +222,11 @@ def without_errors(copies: CopyStatus) -> CopyStatus:
     return dataclasses.replace(copies, tables=rows)
 
 
-def without_row(error: errors.ApplyError, queue: str) -> StoredError:
+def without_row(
+    error: errors.ApplyError, choices: Sequence[apply_errors.Decision] = ()
+) -> StoredError:
     """Pure: a failed event without its row and its message, which contains the key."""
     plain = dataclasses.replace(error, image=None, here=None, statement=None, message="")
-    choices = tuple(apply_errors.choices(error, queue)) if error.state == "halted" else ()
     return StoredError(plain, None, choices)
 
 

@@ -22,6 +22,7 @@ from londiste.errors import BadOption, UsageError
 from londiste.handlers.base import literal
 from londiste.replication.apply import errors
 from londiste.replication.apply.errors import ApplyError
+from londiste.replication.forwarding.combined_queue import others_filling, rekeyed
 
 _ADDRESS = re.compile(r"(\d{1,19})(?::(\d{1,10}))?")
 
@@ -117,10 +118,20 @@ def look(conn: Connection, queue: str, *, every: bool = False) -> list[StoredErr
         StoredError(
             error,
             _now(conn, error) if error.state == "halted" else None,
-            tuple(choices(error, queue)) if error.state == "halted" else (),
+            open_choices(conn, error, queue),
         )
         for error in found
     ]
+
+
+def open_choices(conn: Connection, error: ApplyError, queue: str) -> tuple[Decision, ...]:
+    """Possible decisions about a failed event; none if it was decided or has ended."""
+    if error.state != "halted":
+        return ()
+    others = (
+        others_filling(conn, queue, error.table, error.dest) if error.table and error.dest else ()
+    )
+    return tuple(choices(error, queue, others))
 
 
 def known(address: str, of_node: Mapping[str, ApplyError]) -> ApplyError:
@@ -145,10 +156,29 @@ def known(address: str, of_node: Mapping[str, ApplyError]) -> ApplyError:
     return found
 
 
-def choices(error: ApplyError, queue: str) -> Iterator[Decision]:
-    """Possible decisions about a failed event of a queue, the best first."""
+def choices(error: ApplyError, queue: str, others: Sequence[str] = ()) -> Iterator[Decision]:
+    """Pure: possible decisions about a failed event of a queue, the best first.
+
+    others -- other sources of its target table, whose rows the leaf must keep.
+    """
     table = argument(error.table) if error.table else "TABLE"
     retry = "londiste events retry"
+    skip = f"londiste events skip {error.address} --reason '…'"
+    if error.kind == "exists" and others:
+        whose = ", ".join(others)
+        yield Decision(f"if the row of {whose} is wrong: change its key there, then retry", retry)
+        yield Decision(
+            f"else {rekeyed(error.table or '')}; then skip the event. The row of {whose} keeps the"
+            " key, and every later UPDATE or DELETE of the old key at this event's source would"
+            " change that row",
+            skip,
+        )
+        yield Decision(
+            "use a separate table for this queue: remove the table, then add-table --no-merge"
+            " --dest-table OTHER",
+            f"londiste remove-table {table}",
+        )
+        return
     match error.kind:
         case "missing":
             yield Decision("insert the row as it was before the event, then retry", retry)
@@ -161,7 +191,6 @@ def choices(error: ApplyError, queue: str) -> Iterator[Decision]:
                 f"alter {error.dest or table} to match the provider's table, then retry", retry
             )
         case "shared":
-            # Neither a comparison nor a copy can tell the rows of the sources apart.
             pass
         case "unproven":
             yield Decision(
@@ -173,10 +202,7 @@ def choices(error: ApplyError, queue: str) -> Iterator[Decision]:
             yield Decision("grant the privilege or repair the trigger, then retry", retry)
         case _:
             yield Decision("find the writer of this event, then retry", retry)
-    yield Decision(
-        "skip this event, on this node only",
-        f"londiste events skip {error.address} --reason '…'",
-    )
+    yield Decision("skip this event, on this node only", skip)
     if error.kind in {"missing", "exists"}:
         yield Decision(
             "apply the event, now and in future (apply_remote)",
@@ -192,7 +218,8 @@ def choices(error: ApplyError, queue: str) -> Iterator[Decision]:
             "ignore every TRUNCATE of this source",
             f"londiste change-handler {table} --handler londiste --handler-arg ignore_truncate=1",
         )
-    if error.kind not in {"refused", "structure", "shared", "unproven"}:
+    # Neither a comparison nor a copy can tell the rows of several sources apart.
+    if not others and error.kind not in {"refused", "structure", "shared", "unproven"}:
         yield Decision("after the decision, find other differences", f"londiste compare {table}")
         yield Decision("copy the table again", f"londiste resync {table}")
 

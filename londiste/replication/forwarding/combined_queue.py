@@ -189,16 +189,31 @@ def say_choices(conn: Connection, queue: str, error: EventError) -> None:
     table = error.finding and (error.finding.dest or error.finding.table)
     if not table or error.event_id is None or (error.finding and error.finding.kind == "shared"):
         return
-    others = other_queues(conn, queue, (error.finding and error.finding.table) or "", table)
+    source = (error.finding and error.finding.table) or ""
+    others = other_queues(conn, queue, source, table)
     if others:
         error.say_more(
             f"table {table} is also filled from queue {', '.join(others)}",
-            hint="if two sources have the same key, change it at the source that is wrong, then"
-            f" skip the event: londiste events skip {error.event_id}; or use a separate"
-            f" table for this queue: londiste remove-table {argument(table)}, then add-table"
-            f" {argument(table)}"
+            hint="if two sources have the same key: change it at the other source if it is wrong;"
+            f" or {rekeyed(source or table)}; then skip the event:"
+            f" londiste events skip {error.event_id}; or use a separate table for this queue:"
+            f" londiste remove-table {argument(table)}, then add-table {argument(table)}"
             " --no-merge --dest-table OTHER; londiste events show prints the rows",
         )
+
+
+def rekeyed(table: str) -> str:
+    """Pure: how the source of a failed event gives its row another key.
+
+    Without an event of the old key, which is the key of another source's row: a DELETE or UPDATE
+    of it would change that row on the leaf.
+    """
+    name = TableName.parse(table).quoted
+    return (
+        "at this event's source, without an event of the old key: begin; set local"  # noqa: S608
+        f" session_replication_role = replica; delete from {name} where …; set local"
+        f" session_replication_role = origin; insert into {name} …; commit"
+    )
 
 
 def others_filling(

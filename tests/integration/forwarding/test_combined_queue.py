@@ -19,6 +19,7 @@ from londiste.replication.worker.worker import Worker
 from londiste.settings import WorkerSettings, load
 from tests.fixtures.cluster import Database
 from tests.fixtures.nodes import ret
+from tests.fixtures.process import ROOT
 from tests.support.scenarios.combined_cascade import ALL, PARTS, TABLES, Combined
 
 
@@ -181,7 +182,9 @@ def _unit(combined: Combined, node: str) -> Worker:
     return Worker(lambda: load(WorkerSettings, combined.config(node)), Signals())
 
 
-def test_one_key_in_two_sources_stops_with_the_choices(combined: Combined) -> None:
+def test_one_key_in_two_sources_stops_with_the_choices(
+    combined: Combined, capsys: pytest.CaptureFixture[str]
+) -> None:
     combined.merge("first")
     combined.add_tables_at("first")
     for part in PARTS:
@@ -203,11 +206,28 @@ def test_one_key_in_two_sources_stops_with_the_choices(combined: Combined) -> No
         assert first.value("select v from t where part = 'both'") == "one"
         query = "select count(*) from pgq.event_1 where ev_extra1 = 'public.log'"
         assert first.value(query) == 1
+        # As the page says: the source that is wrong gets another key, with no event of the old one.
+        capsys.readouterr()
+        combined.here("two@first", "events", "show", "--json")
+        (failed,) = json.loads(capsys.readouterr().out)["events"]
+        offered = {choice["command"]: choice["what"] for choice in failed["choices"]}
+        assert not {word for word in ("resync", "change-policy", "compare") if word in str(offered)}
+        (skip,) = (what for command, what in offered.items() if " skip " in command)
+        assert "public.t of queue one" in skip and "replica" in skip and "replica" in error.hint
+        page = (ROOT / "docs/howto/merge.md").read_text()
+        printed = page.partition("**One key in two sources.**")[2].split("```")[1]
+        statement = printed.removeprefix("sql").replace("orders", "t")
+        statement = statement.replace("(id, region)", "(part, id)")
+        statement = statement.replace("(1007, 'us')", "('two', 1007)")
+        combined.at["two"].execute(statement.replace("id = 7", "part = 'both'"))
+        _tick(combined, "two")
         combined.here("two@first", "events", "skip", str(error.event_id))
         two.run_once()
-        assert first.value("select v from t where part = 'both'") == "one"
+        two.run_once()
+        rows = "select string_agg(part || id || coalesce(v, ''), ' ' order by id) from t"
+        assert first.value(f"{rows} where part = 'both' or id = 1007") == "both1one two1007"
         assert first.value(query) == 2
-        assert first.value(query.replace("log", "t")) == 1
+        assert first.value(query.replace("log", "t")) == 2
 
 
 def test_a_truncate_at_one_source_does_not_take_the_rows_of_the_other(
