@@ -1,7 +1,8 @@
 """Rules of the dispatcher: which events are dispatched, and how.
 
 The options are those of the handler ``dispatch``.  Those of the section are for all tables; a
-section ``[table schema.name]`` has those of one table on top of them.
+section ``[table schema.name]`` has those of one table on top of them, but is not ignored with the
+tables that have none.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from londiste.changes.types import RowChange, Truncate
 from londiste.db.names import TableName
 from londiste.errors import BadOption, EventError, LondisteError
 from londiste.handlers import registry
-from londiste.handlers.dispatch import Dispatch, Dispatching
+from londiste.handlers.dispatch import Dispatch, Dispatching, TableMode
 from londiste.handlers.dispatch_presets import PRESETS
 from londiste.handlers.event_actions import SkippedRows
 from londiste.install.owners import is_reserved
@@ -29,6 +30,7 @@ from londiste.tools.dispatch import skips
 HANDLERS = (Dispatch.NAME, *PRESETS)
 #: What a section of a table may have beside options of the handler.
 HANDLER = "handler"
+_MODE = "table_mode"
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,10 @@ def rules(
         given = {key: text(value) for key, value in given.items() if value is not None}
         mine = given.pop(HANDLER, "")
         # Another handler begins with defaults of its own.
-        above = options if mine in {"", handler} else {}
+        above = dict(options) if mine in {"", handler} else {}
+        if above.get(_MODE) == TableMode.IGNORE:
+            # Of the tables without a section.
+            del above[_MODE]
         own[table] = _rule(mine or handler, {**above, **given}, f"[table {name}]: ")
     usual = _rule(handler, options, "")
     return Rules(usual, own)
