@@ -94,7 +94,8 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
         "unknown": (
             "A node does not report whether its worker runs, whether its tables are in sync, or its"
-            " lag: its SQL is of Londiste 3 or of an earlier version.",
+            " lag, or check --all-nodes cannot check it: its SQL is of Londiste 3 or of an earlier"
+            " version.",
             "Check that node with its own version, or upgrade it: londiste install --dry-run.",
         ),
         "held": (

@@ -10,6 +10,7 @@ from londiste.cascade.daemons import STANDBY, Life, Running
 from londiste.cascade.watermark import ATTR, group_names
 from londiste.daemon.durations import dhms
 from londiste.db.names import argument
+from londiste.errors import InstallError, LondisteError
 from londiste.monitor.queues.model import Finding, Severity
 from londiste.monitor.queues.rules import worst
 from londiste.monitor.status import NodeStatus, Status
@@ -118,6 +119,15 @@ def for_silent(name: str) -> str:
         f"start its server; if it has another address: londiste move-node {node} CONNECTION; if it"
         f" is lost: londiste tag-dead {node}, and takeover or drop-node"
     )
+
+
+def unchecked(name: str, error: LondisteError, queue: str) -> Finding:
+    """Pure: the finding about a node of which nothing is known because of an error."""
+    what = f"node {name} was not checked"
+    if isinstance(error, InstallError) and error.hint:
+        # It answers: nobody has to replace it.
+        return Finding(Severity.UNKNOWN, "unknown", what, error.message, error.hint, queue)
+    return Finding(Severity.CRITICAL, "unreachable", what, error.message, for_silent(name), queue)
 
 
 def _finding(

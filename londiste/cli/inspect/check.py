@@ -15,9 +15,9 @@ from londiste.monitor.nodes import collect as node_facts
 from londiste.monitor.nodes import own_location
 from londiste.monitor.nodes import rules as node_findings
 from londiste.monitor.nodes.own_findings import OwnFindings
-from londiste.monitor.queues.model import Finding, Severity
+from londiste.monitor.queues.model import Finding
 from londiste.monitor.queues.rules import worst
-from londiste.monitor.verdict import for_silent
+from londiste.monitor.verdict import unchecked
 from londiste.orchestration.connections import Connections
 from londiste.replication.commands import root_trigger
 from londiste.settings import NodeSettings
@@ -46,7 +46,7 @@ def check(context: options.Context, sizes: bool, all_nodes: bool, as_json: bool)
     Checks captures, keys of tables, and values near the size limits. Also finds tables not in sync,
     sequences not replicated and dropped foreign keys. Above a node of Londiste 3, finds captures
     that the node cannot read. A worker that does not run, or has never run, is a finding, too.
-    The exit code is 0, 1 (warnings), 2 (critical) or 3 (unknown: the SQL reports no daemons).
+    The exit code is 0, 1 (warnings), 2 (critical) or 3 (unknown: SQL of an earlier version).
     """
     settings = context.settings(NodeSettings)
     with open_sites(settings, bounded=not sizes) as sites:
@@ -85,7 +85,7 @@ def _look(
             found += node_findings.findings(node, above, queue)
         for name, error in silent:
             refused = schema_owners.refused(error, queue, name)
-            found += refused or [_unchecked(name, error.message, queue)]
+            found += refused or [unchecked(name, error, queue)]
         found += merging.everywhere(sites, settings.db, queue)
     else:
         own.add(local, sizes=sizes)
@@ -93,9 +93,3 @@ def _look(
         found += merging.find(sites, settings.db, queue)
     found += own_location.find(sites, settings.db, queue)
     return found + own.found, len(own.tables)
-
-
-def _unchecked(name: str, why: str, queue: str) -> Finding:
-    """Pure: the finding about a node that does not answer."""
-    what = f"node {name} was not checked"
-    return Finding(Severity.CRITICAL, "unreachable", what, why, for_silent(name), queue)

@@ -14,6 +14,7 @@ from londiste.cli.plan_output import sites
 from londiste.db.connection import session
 from londiste.db.names import TableName
 from londiste.db.queries import tuples
+from londiste.monitor import verdict
 from londiste.monitor.nodes import collect, rules
 from londiste.replication import sqlapi as registered
 from londiste.replication.commands.add_table_checks import LEFT_OUT, Facts, look
@@ -116,7 +117,8 @@ def _missing_everywhere(settings: NodeSettings, as_json: bool) -> int:
                 for one in rules.findings(node, by_name.get(provider), settings.queue_name)
                 if one.kind in kinds
             ]
-    for name, why in silent:
-        output.warning(f"node {name} was not checked: {why}")
+    for name, error in silent:
+        unchecked = verdict.unchecked(name, error, settings.queue_name)
+        output.warning(f"{unchecked.what}: {unchecked.why}; hint: {unchecked.do}")
     output.show(EVERYWHERE, rows, json_wanted=as_json)
     return 1 if rows or silent else 0

@@ -131,6 +131,17 @@ def test_a_node_that_does_not_answer_is_a_finding(nodes_of: Nodes, londiste: Com
     assert answer.code == 2
     assert "node leaf was not checked" in answer.out
     assert leaf.db.value("select 1") == 1
+    # The root has the SQL of an earlier version: it answers, so nobody is told to take over.
+    root.db.execute("drop function londiste.get_follow_errors")
+    (found,) = [
+        one
+        for one in londiste(leaf.db, "check", "--all-nodes", "--json").json["findings"]
+        if "node root was not checked" in one["what"]
+    ]
+    assert (found["kind"], found["severity"]) == ("unknown", "unknown")
+    assert found["do"].startswith("londiste install --db ")
+    answer = londiste(leaf.db, "missing", "--all-nodes")
+    assert "node root was not checked" in answer.err and found["do"] in answer.err
 
 
 def _filtered(
