@@ -193,15 +193,16 @@ def guard(
             )
             return []
         feeds.move(node, new)
+        root = scene.info(new).type is NodeType.ROOT
         if not force:
-            root = scene.info(new).type is NodeType.ROOT
             _refuse_uncopied(node, new, kept[node], feeds.tables(new), root=root)
         other = changed(before, after)
         again = [(n, t) for n, mine in kept.items() for t in mine if t.name in other]
         if not again:
             return []
         if not force:
-            raise _refused(node, old, new, [t.name for _, t in again], before, after)
+            names = [t.name for _, t in again]
+            raise _refused(node, old, new, names, before, after, root=root)
         for name, table in again:
             if "skip_truncate" in table.attrs:
                 raise StateError(
@@ -297,8 +298,19 @@ def describe_links(links: tuple[Link, ...]) -> str:
 
 
 def _refused(
-    node: str, old: str, new: str, names: list[TableName], before: Feed, after: Feed
+    node: str,
+    old: str,
+    new: str,
+    names: list[TableName],
+    before: Feed,
+    after: Feed,
+    *,
+    root: bool,
 ) -> StateError:
+    """The refusal of a move.
+
+    root -- the new provider has all rows: it cannot filter for the nodes below it.
+    """
     names = list(dict.fromkeys(names))
     shown = shortened(names, _SHOWN)
     ways = [
@@ -306,13 +318,14 @@ def _refused(
         f" {describe_links(after.get(name, ()))}"
         for name in names[:_SHOWN]
     ]
+    filtering = f"londiste change-handler {argument(names[0])}"
     return StateError(
         f"node {node} would get different rows or values from {new} than from {old}:"
         f" table{'s' if len(names) > 1 else ''} {shown}",
         detail=f"{'. '.join(ways)}. Nothing was changed",
         hint=f"--allow-resync continues and copies {'them' if len(names) > 1 else 'it'} again from"
-        f" {new}, on the nodes below, too; or filter them as before, on node {new}: londiste"
-        f" change-handler {argument(names[0])}",
+        f" {new}, on the nodes below, too"
+        + ("" if root else f"; or filter as before, on node {new}: {filtering}"),
     )
 
 

@@ -68,6 +68,8 @@ def test_a_node_that_moves_past_a_branch_that_holds_less_is_refused_or_copied_ag
         assert "public.secret: now branch less: handler obfuscate" in refused.err
         assert "plain" not in refused.err
         assert "--allow-resync" in refused.err
+        # A root cannot filter for one of the nodes below it.
+        assert "change-handler" not in refused.err
     assert provider(sub) == "less"
     assert sub.database.value("select count(*) from pgq_node.operation") == 0
     assert sub.database.value("select bool_and(merge_state = 'ok') from londiste.table_info")
@@ -117,4 +119,6 @@ def test_a_node_that_moves_past_a_branch_that_holds_less_is_refused_or_copied_ag
         assert refused.code == 3, str(refused)
         assert "node less does not respond: its filters of the tables of" in refused.err
         assert "--allow-resync" in refused.err
+        # A root cannot filter for one of the nodes below it.
+        assert "change-handler" not in refused.err
     assert provider(sub) == "less"
