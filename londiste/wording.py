@@ -148,7 +148,7 @@ def identifier(name: str) -> str:
 #: Refusals of a server, for all or for this role or database; libpq tells no SQLSTATE.
 _USED_UP = re.compile(r"too many (clients|connections)|connection slots are reserved", re.I)
 
-#: Messages of a pgbouncer or server that has no connection for this session, and the hints.
+#: Messages of a pgbouncer or server that can open no session, and the hints.
 _NONE_FREE = (
     (
         re.compile(r"query_wait_timeout|no more connections allowed", re.I),
@@ -159,6 +159,10 @@ _NONE_FREE = (
         _USED_UP,
         "all connections are in use: end idle sessions, or raise max_connections or the connection"
         " limit of this role or database",
+    ),
+    (
+        re.compile("No space left on device|Disk quota exceeded"),
+        "free space on the server's disk",
     ),
     (
         re.compile(r'database "(?P<name>.*)" is not currently accepting connections', re.I),

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-import errno
 import io
 import itertools
 import logging
@@ -24,6 +23,7 @@ from londiste.cli import hints, layout
 from londiste.cli.documents import Failure, as_json
 from londiste.daemon import child, crash, logcontext
 from londiste.daemon.arguments import without_secrets
+from londiste.daemon.files import FULL
 from londiste.errors import LondisteError, NodeUnreachable, UsageError, from_database, from_driver
 from londiste.wording import bounded, escaped, exception_text
 
@@ -31,9 +31,6 @@ EXIT_USAGE = 2
 EXIT_DIFFERENT = 3
 EXIT_BUG = 70
 EXIT_INTERRUPTED = 130
-
-#: Errors of writing that concern the file system, not Londiste.
-FULL = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG}
 
 
 def run(command: click.Command, argv: Sequence[str], *, name: str = "londiste") -> int:

@@ -1,13 +1,22 @@
-"""Atomic file writes: a file appears complete or not at all."""
+"""Atomic file writes: a file appears complete or not at all.  Hints of failed writes."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
+
+#: Errors of writing that concern the file system, not Londiste.
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG}
+
+
+def write_hint(error: OSError, otherwise: str) -> str:
+    """Pure: what to do about a file that cannot be written; ``otherwise`` about its name."""
+    return "free space on its file system" if error.errno in FULL else otherwise
 
 
 @contextlib.contextmanager

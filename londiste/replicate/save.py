@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from londiste.configfile import toml_value
+from londiste.daemon.files import write_atomically, write_hint
 from londiste.db.names import TableName
 from londiste.dsn import place, without_secrets
 from londiste.errors import BadOption
@@ -110,10 +111,7 @@ def write(path: Path, content: str) -> None:
     if path.exists():
         return
     try:
-        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        write_atomically(path, content, replace=False)
     except OSError as error:
-        raise BadOption(
-            f"--save {path}: {error.strerror}", hint="choose a file in a directory that exists"
-        ) from None
-    with os.fdopen(file, "w", encoding="utf-8") as opened:
-        opened.write(content)
+        name = "choose another name, in a directory that exists"
+        raise BadOption(f"--save {path}: {error.strerror}", hint=write_hint(error, name)) from None

@@ -15,7 +15,7 @@ from londiste.cascade.switching.operation_log import operator
 from londiste.cli import options, output
 from londiste.cli.documents import Rows
 from londiste.cli.errors import pasteable
-from londiste.daemon.files import write_atomically
+from londiste.daemon.files import write_atomically, write_hint
 from londiste.db.connection import IDLE_SECONDS, Connection, session
 from londiste.errors import UsageError
 from londiste.handlers.table_rules import resolution
@@ -164,17 +164,18 @@ def export(context: options.Context, file: str, addresses: Sequence[str], every:
     if file == "-":
         output.exact(text)
         return
-    _write(Path(file), text)
+    write(Path(file), text)
     output.message(f"{len(chosen)} events in {file}")
 
 
-def _write(path: Path, text: str) -> None:
+def write(path: Path, text: str) -> None:
     """Writes a new file that only its owner may read: it contains rows."""
     try:
         write_atomically(path, text, replace=False)
     except OSError as error:
+        name = "give the name of a new file, in a directory that you can write"
         raise UsageError(
-            f"cannot write {path}: {error.strerror}", hint="give the name of a new file"
+            f"cannot write {path}: {error.strerror}", hint=write_hint(error, name)
         ) from error
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
-from londiste.cli import errors, options, start
+from londiste.cli import options, start
 from londiste.cli.output import exact
-from londiste.daemon.files import atomic_file
+from londiste.daemon.files import atomic_file, write_hint
 from londiste.errors import BadOption, LondisteError
 from londiste.metrics import collect, exposition, samples
 from londiste.metrics.cache import Outcome
@@ -75,7 +75,7 @@ def write(output: Path | None, found: list[Sample]) -> None:
     except OSError as error:
         raise BadOption(
             f"{output}: cannot be written: {error.strerror}",
-            hint="free space on its file system"
-            if error.errno in errors.FULL
-            else "choose a directory that exists: londiste metrics --once --output FILE",
+            hint=write_hint(
+                error, "choose a directory that exists: londiste metrics --once --output FILE"
+            ),
         ) from error

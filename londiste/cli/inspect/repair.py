@@ -16,7 +16,7 @@ from londiste.compare import context as parties
 from londiste.compare import repair as repairs
 from londiste.compare import repair_plan as plans
 from londiste.compare.result import Comparison
-from londiste.daemon.files import write_atomically
+from londiste.daemon.files import write_atomically, write_hint
 from londiste.db.names import word
 from londiste.errors import BadOption, UsageError
 from londiste.settings import WorkerSettings
@@ -106,7 +106,7 @@ def repair(
         do = pasteable(f"londiste repair --apply --plan {word(path) if path else 'THIS-FILE'}")
         text = repairs.written(settings, changes, compared.tick_id, where, command=do)
         if path is not None:
-            _write(Path(path), text)
+            write(Path(path), text)
             output.message(f"wrote {len(changes)} statements to {path}")
         elif not apply and not as_json:
             output.exact(text)
@@ -193,13 +193,14 @@ def _writable(path: Path, overwrite: bool) -> None:
         )
 
 
-def _write(path: Path, text: str) -> None:
+def write(path: Path, text: str) -> None:
     """Writes the file atomically and readable by its owner only: it contains values of rows."""
     try:
         write_atomically(path, text)
     except OSError as error:
         raise BadOption(
-            f"--plan {path}: {error.strerror}", hint="give a file in a directory that you can write"
+            f"--plan {path}: {error.strerror}",
+            hint=write_hint(error, "give a file in a directory that you can write"),
         ) from error
 
 

@@ -9,6 +9,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from londiste.cli import output
+from londiste.daemon.files import write_hint
 from londiste.errors import BadOption
 
 #: Where each shell looks for scripts of a user, below the directory of XDG_DATA_HOME or
@@ -48,7 +49,7 @@ def completion(shell: str, install: bool) -> None:
     except OSError as error:
         raise BadOption(
             f"{path}: cannot be written: {error.strerror}",
-            hint=f"londiste completion {shell} > FILE",
+            hint=write_hint(error, f"londiste completion {shell} > FILE"),
         ) from error
     output.message(f"wrote {path}; it works in the next shell")
     if shell == "zsh":

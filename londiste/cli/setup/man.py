@@ -10,6 +10,7 @@ import click
 
 from londiste import __version__
 from londiste.cli import output
+from londiste.daemon.files import write_hint
 from londiste.errors import BadOption
 
 _DOCS = "https://github.com/londiste/londiste/tree/main/docs"
@@ -35,7 +36,8 @@ def man(directory: Path) -> None:
             count += 1
     except OSError as error:
         raise BadOption(
-            f"{target}: cannot be written: {error.strerror}", hint="choose another directory"
+            f"{target}: cannot be written: {error.strerror}",
+            hint=write_hint(error, "choose another directory"),
         ) from error
     output.message(f"wrote {count} pages into {target}")
 

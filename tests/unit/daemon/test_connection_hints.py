@@ -28,6 +28,12 @@ def test_a_pool_without_connections_is_named(message: str) -> None:
     assert isinstance(found, NodeUnreachable) and "pool_size" in found.hint
 
 
+def test_a_full_disk_of_the_server_is_named() -> None:
+    full = "FATAL:  could not write init file: No space left on device"
+    found = from_database(psycopg.OperationalError(full))
+    assert isinstance(found, NodeUnreachable) and found.hint == "free space on the server's disk"
+
+
 @pytest.mark.parametrize(
     "message",
     [
