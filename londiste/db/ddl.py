@@ -241,9 +241,9 @@ def _attributes(table: TableName, index: Index) -> tuple[str, ...]:
 
 
 def literal(text: str) -> str:
-    """A string constant that is valid with any standard_conforming_strings."""
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"E'{escaped}'"
+    """A string constant for any standard_conforming_strings, backslash_quote and encoding."""
+    doubled = text.replace("\\", "\\\\").replace("'", "''")
+    return f"E'{doubled}'"
 
 
 #: What would end a line for somebody who reads it.

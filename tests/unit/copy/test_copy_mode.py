@@ -92,8 +92,8 @@ def test_keys_in_order_or_in_memory_or_unknown_are_no_reason_against_ranges() ->
 def test_ranges_leave_nothing_out_and_quote_what_they_name() -> None:
     names, types = ['a"b', "n"], ["text", "numeric(5,2)"]
     assert ranges([("x'\\", "1.50"), ("y", "2"), ("y", "2")], names, types) == [
-        '("a""b", "n") < (E\'x\\\'\\\\\'::text, E\'1.50\'::numeric(5,2))',
-        '("a""b", "n") >= (E\'x\\\'\\\\\'::text, E\'1.50\'::numeric(5,2))'
+        "(\"a\"\"b\", \"n\") < (E'x''\\\\'::text, E'1.50'::numeric(5,2))",
+        "(\"a\"\"b\", \"n\") >= (E'x''\\\\'::text, E'1.50'::numeric(5,2))"
         ' and ("a""b", "n") < (E\'y\'::text, E\'2\'::numeric(5,2))',
         '("a""b", "n") >= (E\'y\'::text, E\'2\'::numeric(5,2))',
     ]
