@@ -9,7 +9,7 @@ from londiste.cascadefile.action import Action, Kind
 from londiste.cascadefile.decide import CascadeState
 from londiste.db.structure.types import BARE, WHOLE
 from londiste.orchestration.connections import Connections
-from londiste.replication.commands.create_table import code_to_accept
+from londiste.replication.commands.create_table import foresee
 from londiste.settings.cascade_file import CascadeFile
 
 
@@ -32,7 +32,7 @@ def with_code(
             if missing:
                 node = sites.at(file.nodes[action.node].db)
                 parts = WHOLE if full else BARE
-                code = code_to_accept(sites.at(root), node, missing, parts, needs=full)
+                code = foresee(sites.at(root), node, missing, parts, needs=full).code
                 action = replace(action, code=tuple(code))
         found.append(action)
     return found

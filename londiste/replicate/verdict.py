@@ -111,7 +111,7 @@ class _Parts:
         mine, theirs = (
             tuple(of[name] for name in names if name in of) for of in (self._mine, self._theirs)
         )
-        missing = any(name not in self._theirs for name in names)
+        missing = {name for name in names if name not in self._theirs}
         return findings(
             replace(
                 pair,
@@ -120,6 +120,7 @@ class _Parts:
                 target=None if pair.target is None else replace(pair.target, tables=theirs),
                 # It comes with tables that the target lacks.
                 code=pair.code if missing else (),
+                lacks=[one for one in pair.lacks if missing & one.tables],
             )
         )
 

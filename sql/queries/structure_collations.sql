@@ -2,13 +2,15 @@
  * The statements that create collations.
  *
  * %(names)s -- the collations, quoted, with their schemas.
- * Those of the schema pg_catalog are locales of the server's operating system or of ICU.
+ * Those of the schema pg_catalog are locales of the server's operating system or of ICU; their statement
+ * creates all that the server has.
  */
 select
     c.name,
+    c.nspname::text as schema,
     case
         when c.nspname = 'pg_catalog' then
-            'install this locale on the server, then: select pg_import_system_collations(''pg_catalog'')'
+            'select pg_import_system_collations(''pg_catalog'')'
         else pg_catalog.format(
             'create collation %%s (provider = %%s, %%s%%s%%s)',
             c.name,

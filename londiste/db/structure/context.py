@@ -82,14 +82,6 @@ class TargetContext:
             return ()
         return table.parents
 
-    def lacking_collations(self, names: Iterable[str]) -> list[tuple[str, str]]:
-        """Those of the collations that the target lacks, each with a hint."""
-        return [
-            (name, f"create it first: {self.found.collations[name]}")
-            for name in names
-            if name not in self.there.collations
-        ]
-
     def columns_of(self, table: TableName) -> tuple[str, ...]:
         """The columns of a table (by its source name) in the target, or as it is created."""
         if table in self.made:

@@ -11,10 +11,12 @@ from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.queries import fetch, records
 from londiste.db.structure.types import (
+    Collation,
     Column,
     ColumnSequence,
     Constraint,
     ExtendedStatistics,
+    Extension,
     Grant,
     Index,
     Need,
@@ -45,13 +47,25 @@ def read(conn: Connection, names: Iterable[TableName]) -> Structures:
     collations = {need.signature for need in _needs(tables) if need.kind == "collation"}
     collations |= {name for one in types for name in one.collations}
     created = fetch(conn, "structure_collations", names=sorted(collations)) if collations else ()
+    used = {need.extension for need in _needs(tables)} | {one.extension for one in types}
+    used |= {name for one in types for _, name in one.needs}
+    owned = extensions(conn, (name for name in used if name is not None))
+    spaces = {row["schema"] for row in created} | {x.schema for x in owned.values() if x.schema}
     return Structures(
         tuple(tables),
         tuple(types),
         conn.info.server_version,
-        {row["name"]: row["statement"] for row in created},
-        schemas(conn, _schemas_of(tables, types)),
+        {row["name"]: Collation(row["schema"], row["statement"]) for row in created},
+        schemas(conn, _schemas_of(tables, types) | spaces),
+        owned,
     )
+
+
+def extensions(conn: Connection, names: Iterable[str]) -> dict[str, Extension]:
+    """The extensions of the database that have these names."""
+    wanted = sorted(set(names))
+    found = records(conn, Extension, "extension_schemas", names=wanted) if wanted else []
+    return {one.name: one for one in found}
 
 
 def schemas(conn: Connection, names: Iterable[str]) -> dict[str, Schema]:
@@ -119,6 +133,7 @@ def there(
         types=names("type"),
         functions=frozenset(row["name"] for row in rows if row["kind"] == "function"),
         collations=frozenset(row["name"] for row in rows if row["kind"] == "collation"),
+        extensions=extensions(conn, found.extensions),
         relations=names("relation"),
         columns=columns,
         taken=names("taken"),

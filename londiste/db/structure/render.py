@@ -7,9 +7,10 @@ indexes, everything else, foreign keys, and rights at the end.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from londiste.db.names import TableName, quote
-from londiste.db.structure import objects, schemas, tables, usertypes
+from londiste.db.names import TableName
+from londiste.db.structure import objects, remedies, schemas, tables, usertypes
 from londiste.db.structure.context import TargetContext
 from londiste.db.structure.types import BARE, Lack, Made, Need, Part, Structure, Structures, There
 from londiste.errors import UsageError
@@ -40,7 +41,7 @@ def make(
         _check(target, table)
     lacks = _lacking(target)
     if lacks:
-        raise _refused(lacks, parts, needs=needs)
+        raise _refused(target, lacks, needs=needs)
     result = schemas.statements(target, _schemas(target))
     result += usertypes.statements(target)
     result += tables.sequences(target)
@@ -144,27 +145,41 @@ def _lacking(target: TargetContext) -> list[Lack]:
             if not _wanted(target, table, need):
                 continue
             wanted_by = f"table {table.name} needs it; for {need.object} ({need.part})"
+            mine = frozenset({table.name})
             if need.kind == "collation":
-                lacks = target.lacking_collations([need.signature])
-                found += [Lack(need.kind, name, wanted_by, hint) for name, hint in lacks]
+                lacks = remedies.collations(target, [need.signature], wanted_by)
+                found += [replace(one, tables=mine) for one in lacks]
                 continue
             if need.signature in target.there.functions:
                 continue
-            hint = "create it first, or exclude that part with add-table: --create-without "
+            hint = f"{remedies.FIRST}, or exclude that part with add-table: --create-without "
             hint += need.part
+            sql: tuple[str, ...] = ()
             if need.extension:
-                hint = f"create it first: create extension {quote(need.extension)}"
-            found.append(Lack("function", need.signature, wanted_by, hint, need.extension))
-    return list({(one.kind, one.name): one for one in reversed(found)}.values())[::-1]
+                hint, sql = remedies.extension(target, need.extension)
+            found.append(
+                Lack("function", need.signature, wanted_by, hint, need.extension, sql, mine)
+            )
+    # Which tables have a type is not known.
+    every = frozenset(table.name for table in target.found.tables)
+    objects: dict[tuple[str, str], Lack] = {}
+    for one in found:
+        first = objects.setdefault((one.kind, one.name), one)
+        tables = first.tables | (one.tables or every)
+        objects[one.kind, one.name] = replace(first, tables=tables)
+    return list(objects.values())
 
 
-def _refused(lacks: Sequence[Lack], parts: frozenset[Part], *, needs: bool) -> UsageError:
+def _refused(target: TargetContext, lacks: Sequence[Lack], *, needs: bool) -> UsageError:
     """One error for all missing objects.
 
     needs -- ``--create-needs`` is in force, and could not create them.
     """
-    full = "--create-full " if parts == BARE else ""
-    creatable = any(one.kind == "function" or one.extension for one in lacks)
+    full = "--create-full " if target.parts == BARE else ""
+    there = target.there.extensions
+    creatable = any(
+        one.extension not in there if one.extension else one.kind == "function" for one in lacks
+    )
     create = f"create the missing objects: {full}--create-needs" if creatable and not needs else ""
     if len(lacks) == 1:
         (one,) = lacks
@@ -174,8 +189,8 @@ def _refused(lacks: Sequence[Lack], parts: frozenset[Part], *, needs: bool) -> U
             detail=f"{more}; nothing was created",
             hint=f"{one.hint}; or {create}" if create else one.hint,
         )
-    extensions = sorted({one.extension for one in lacks if one.extension})
-    hints = [f"create extension {quote(name)}" for name in extensions]
+    of_extensions = sorted((one for one in lacks if one.extension), key=lambda x: x.extension or "")
+    hints = list(dict.fromkeys("; ".join(one.sql) or one.hint for one in of_extensions))
     hints += dict.fromkeys(one.hint for one in lacks if not one.extension)
     if create:
         hints.insert(0, f"{create} (with --dry-run it prints the statements); or: {hints.pop(0)}")

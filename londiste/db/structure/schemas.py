@@ -9,11 +9,17 @@ from londiste.db.structure.context import TargetContext
 from londiste.db.structure.types import Part
 
 
-def statements(target: TargetContext, names: Iterable[str]) -> list[str]:
-    """CREATE SCHEMA for those of the schemas that are missing; missing roles are noted."""
+def statements(
+    target: TargetContext, names: Iterable[str], *, repeatable: bool = False
+) -> list[str]:
+    """CREATE SCHEMA for those of the schemas that are missing; missing roles are noted.
+
+    repeatable -- for hints, of which several may name one schema.
+    """
     result = []
+    word = "create schema if not exists" if repeatable else "create schema"
     for name in sorted(set(names) - target.there.schemas):
-        create, one = f"create schema {quote(name)}", target.schemas.get(name)
+        create, one = f"{word} {quote(name)}", target.schemas.get(name)
         if one is not None and Part.OWNER in target.parts:
             why = target.owner_problem(one.owner)
             if why:

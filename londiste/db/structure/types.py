@@ -235,10 +235,28 @@ class Need:
 
 
 @dataclass(frozen=True)
+class Collation:
+    """A collation; ``statement`` creates it, or those of the system in schema pg_catalog."""
+
+    schema: str
+    statement: str
+
+
+@dataclass(frozen=True)
+class Extension:
+    """An extension; ``schema`` None: it makes its own; relocatable -- SET SCHEMA moves it."""
+
+    name: str
+    schema: str | None
+    relocatable: bool = True
+
+
+@dataclass(frozen=True)
 class Lack:
     """A missing function, type or collation that tables need.
 
     name -- of a function as ``to_regprocedure`` reads it; wanted_by -- what needs it.
+    sql -- statements that create it; tables -- those that need it.
     """
 
     kind: str
@@ -246,6 +264,8 @@ class Lack:
     wanted_by: str
     hint: str
     extension: str | None = None
+    sql: tuple[str, ...] = ()
+    tables: frozenset[TableName] = frozenset()
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"
@@ -292,15 +312,16 @@ class Structures:
     """Several tables and the types of their columns, in the order of creation.
 
     version -- server_version_num of where they were read.
-    collations -- those that are used, quoted, and how each is created.
-    schemas -- those of the objects, by name.
+    collations -- those that are used, by quoted name.
+    schemas -- those of the objects, by name; extensions -- those that are used, by name.
     """
 
     tables: tuple[Structure, ...]
     types: tuple[UserType, ...]
     version: int
-    collations: Mapping[str, str]
+    collations: Mapping[str, Collation]
     schemas: Mapping[str, Schema] = field(default_factory=dict)
+    extensions: Mapping[str, Extension] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -325,6 +346,7 @@ class There:
     types: frozenset[TableName] = frozenset()
     functions: frozenset[str] = frozenset()
     collations: frozenset[str] = frozenset()
+    extensions: Mapping[str, Extension] = field(default_factory=dict)
     relations: frozenset[TableName] = frozenset()
     columns: Mapping[TableName, tuple[str, ...]] | None = None
     taken: frozenset[TableName] = frozenset()

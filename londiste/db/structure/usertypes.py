@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from londiste.db.ddl import literal
 from londiste.db.names import quote
+from londiste.db.structure import remedies
 from londiste.db.structure.context import TargetContext
+from londiste.db.structure.remedies import FIRST
 from londiste.db.structure.types import Lack, Part, UserType
 
-_FIRST = "create it first"
 _WORDS = {
     "e": "enum",
     "d": "domain",
@@ -28,22 +29,14 @@ def lacking(target: TargetContext) -> list[Lack]:
         if problem:
             of = f" of extension {one.extension}" if one.extension else ""
             wanted_by = f"a column needs it; it is a {word}{of}"
-            found.append(Lack("type", str(one.name), wanted_by, problem, one.extension))
-        found += [
-            Lack(
-                "function",
-                signature,
-                f"type {one.name} needs it; it is a {word}",
-                f"{_FIRST}: create extension {quote(extension)}" if extension else _FIRST,
-                extension,
-            )
-            for signature, extension in one.needs
-            if signature not in target.there.functions
-        ]
-        found += [
-            Lack("collation", name, f"type {one.name} needs it; it is a {word}", hint)
-            for name, hint in target.lacking_collations(one.collations)
-        ]
+            hint, sql = problem
+            found.append(Lack("type", str(one.name), wanted_by, hint, one.extension, sql))
+        wanted_by = f"type {one.name} needs it; it is a {word}"
+        for signature, extension in one.needs:
+            if signature not in target.there.functions:
+                hint, sql = remedies.extension(target, extension) if extension else (FIRST, ())
+                found.append(Lack("function", signature, wanted_by, hint, extension, sql))
+        found += remedies.collations(target, one.collations, wanted_by)
     return found
 
 
@@ -66,16 +59,18 @@ def statements(target: TargetContext) -> list[str]:
     return result
 
 
-def _problem(one: UserType, target: TargetContext) -> str:
+def _problem(one: UserType, target: TargetContext) -> tuple[str, tuple[str, ...]] | None:
+    """Hint and statements for a type that is not created with the tables."""
     if one.extension:
-        return f"{_FIRST}: create extension {quote(one.extension)}"
+        return remedies.extension(target, one.extension)
+    hint = None
     if one.kind == "t":
-        return f"create table {one.name} first"
-    if one.kind in {"b", "p"} or (one.range or {}).get("canonical"):
-        return "create it manually, with its functions in C"
-    if Part.TYPES not in target.parts:
-        return "create it manually, or with the table: --create-full"
-    return ""
+        hint = f"create table {one.name} first"
+    elif one.kind in {"b", "p"} or (one.range or {}).get("canonical"):
+        hint = "create it manually, with its functions in C"
+    elif Part.TYPES not in target.parts:
+        hint = "create it manually, or with the table: --create-full"
+    return None if hint is None else (hint, ())
 
 
 def _create(one: UserType) -> str:

@@ -17,6 +17,7 @@ from londiste.db.connection import Connection, session
 from londiste.db.names import TableName
 from londiste.db.queries import fetch, records, translated
 from londiste.db.sessions import schema_guard
+from londiste.db.structure.introspect import extensions, schemas
 from londiste.dsn import without_secrets
 from londiste.errors import (
     AccessDenied,
@@ -136,6 +137,7 @@ def examine(conn: Connection, dsn: str, *, rows: bool = False) -> DatabaseFacts:
                 if with_rows(conn, [table.name]):
                     held |= {table.name, table.tree}
     place = server["place"]
+    owned = extensions(conn, [one.name or "" for one in facts.objects if one.kind == "extension"])
     return replace(
         facts,
         more=replace(
@@ -149,6 +151,8 @@ def examine(conn: Connection, dsn: str, *, rows: bool = False) -> DatabaseFacts:
             types=_types(conn),
             type_owners=_type_owners(conn, facts.tables),
             sequences=sequences(conn),
+            extensions_at=owned,
+            extension_schemas=schemas(conn, [x.schema for x in owned.values() if x.schema]),
             with_rows=frozenset(held),
             sql=state,
             silenced=replication_role.find(conn),

@@ -34,7 +34,7 @@ from londiste.monitor.doctor.situation import (
 )
 from londiste.monitor.queues.model import Finding
 from londiste.monitor.verdict import READ_FROM
-from londiste.replication.commands.create_table import code_to_accept
+from londiste.replication.commands.create_table import foresee
 from londiste.standby import server as standby
 
 #: Milliseconds for one statement, and for a lock.
@@ -127,7 +127,7 @@ def look(
         if here is not None and len(conns) == 2 and not same:
             # A name that the target's encoding lacks is another finding.
             with contextlib.suppress(LondisteError):
-                here = _with_code(here, *conns)
+                here = _with_obstacles(here, *conns)
     return failed, here
 
 
@@ -156,14 +156,15 @@ def with_held(pair: Situation) -> Situation:
     return replace(pair, held=[str(name) for name in tops])
 
 
-def _with_code(pair: Situation, source: Connection, target: Connection) -> Situation:
-    """The situation with the code that comes with tables which the target lacks."""
+def _with_obstacles(pair: Situation, source: Connection, target: Connection) -> Situation:
+    """The situation with code and missing objects of the tables which the target lacks."""
     assert pair.target is not None
     there = {table.name for table in pair.target.tables}
     missing = {t.name: t.name for t in pair.wanted if t.replicated and t.name not in there}
     if not missing:
         return pair
-    return replace(pair, code=code_to_accept(source, target, missing, WHOLE, needs=True))
+    found = foresee(source, target, missing, WHOLE, needs=True)
+    return replace(pair, code=found.code, lacks=found.lacks)
 
 
 def program_facts(engine: str, *, start_spark: bool = False) -> ProgramFacts:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from londiste.db.names import TableName, quote
+from londiste.db.structure.types import Extension, Schema
 from londiste.install.default_rights import Excess
 from londiste.replication.replication_role import RoleSetting
 
@@ -166,6 +167,7 @@ class MoreFacts:
     free_bytes -- on the disk of that directory, where this process can see it.
     address -- of the server, '' for a socket; encrypted -- the session to it.
     clock -- seconds by which the server's clock is ahead of this host's; spread -- its uncertainty.
+    extensions_at -- the extensions by name; extension_schemas -- their schemas by name.
     with_rows -- tables with rows, also in their partitions.
     replicated -- tables that this database has in a queue, without their partitions;
         copying -- of these, tables whose keys a copy has dropped.
@@ -196,6 +198,8 @@ class MoreFacts:
     types: tuple[TypeFacts, ...] = ()
     type_owners: tuple[TypeOwner, ...] = ()
     sequences: tuple[SequenceKind, ...] = ()
+    extensions_at: Mapping[str, Extension] = field(default_factory=dict)
+    extension_schemas: Mapping[str, Schema] = field(default_factory=dict)
     with_rows: frozenset[TableName] = frozenset()
     replicated: frozenset[TableName] = frozenset()
     copying: frozenset[TableName] = frozenset()

@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from londiste.db.names import TableName
+from londiste.db.structure.types import Lack
 from londiste.monitor.doctor.facts import DatabaseFacts, Table
 from londiste.monitor.queues.model import Finding, Severity
 from londiste.replication.patterns import matches
@@ -58,6 +59,7 @@ class Situation:
     compared -- tables that exist on both sides have to be equal now.
     held -- tables of the target with rows that the copy would replace.
     code -- code of the source that missing tables would run on the target.
+    lacks -- objects that missing tables need, and that the target lacks.
     same -- both connection strings lead to one database.
     """
 
@@ -72,6 +74,7 @@ class Situation:
     compared: bool = True
     held: Sequence[str] = ()
     code: Sequence[str] = ()
+    lacks: Sequence[Lack] = ()
     same: bool = False
     program: ProgramFacts = ProgramFacts()
     limits: DoctorLimits = DoctorLimits()

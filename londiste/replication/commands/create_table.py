@@ -22,7 +22,7 @@ from londiste.db.structure.context import TargetContext
 from londiste.db.structure.introspect import read, schemas, there
 from londiste.db.structure.render import lacking, make, others
 from londiste.db.structure.schemas import statements
-from londiste.db.structure.types import BARE, WHOLE, Made, Part, PendingKey, Structures, There
+from londiste.db.structure.types import BARE, WHOLE, Lack, Made, Part, PendingKey, Structures, There
 from londiste.error_origin import innermost_function, raised_by_code, unqualified_hint
 from londiste.errors import BadOption, LondisteError, UnknownTable, UsageError, from_database
 from londiste.orchestration.connections import Connections
@@ -111,15 +111,26 @@ def ddl(
     )
 
 
-def code_to_accept(
+@dataclass(frozen=True)
+class Foreseen:
+    """What lets the creation of tables be refused.
+
+    code -- of the provider; lacks -- objects that this node lacks, and does not create.
+    """
+
+    code: list[str]
+    lacks: list[Lack]
+
+
+def foresee(
     provider: Connection,
     local: Connection,
     wanted: Mapping[TableName, TableName],
     wanted_parts: frozenset[Part],
     *,
     needs: bool = False,
-) -> list[str]:
-    """Code of the provider that would be refused when these tables are created.  Changes nothing.
+) -> Foreseen:
+    """What would be refused when these tables are created.  Changes nothing.
 
     Read from the catalog of the provider, so before anything is created.  The creation itself
     checks again, by the catalog of this node.
@@ -129,7 +140,10 @@ def code_to_accept(
     names = {wanted.get(name, name) for name in there_now} | set(others(found))
     functions: Mapping[str, str] = {}
     if needs:
-        functions = _needs(provider, local, found, names, wanted, wanted_parts)[1]
+        _, functions, found, here = _needs(provider, local, found, names, wanted, wanted_parts)
+    else:
+        here = there(local, found, names)
+    lacks = lacking(found, here, wanted, wanted_parts)
     quoted = [name.quoted for name in there_now]
     rows = fetch(provider, "created_code", tables=quoted)
     parts = [
@@ -137,7 +151,7 @@ def code_to_accept(
         for row in rows
         if wanted_parts == WHOLE or _is_bare(row["object"], row["code"])
     ]
-    return [*(f"function {name}" for name in functions), *parts]
+    return Foreseen([*(f"function {name}" for name in functions), *parts], lacks)
 
 
 def _is_bare(part: str, code: str) -> bool:
@@ -163,18 +177,20 @@ def _needs(
     lacks = lacking(found, there(local, found, names), renamed, wanted_parts)
     wanted = [one.name for one in lacks if one.kind == "function" and not one.extension]
     rows = tuples(provider, "function_definitions", signatures=wanted)
-    owned = sorted({one.extension for one in lacks if one.extension})
-    extensions = tuples(provider, "extension_schemas", names=owned)
-    wanted_schemas = {row[1] for row in rows} | {row[1] for row in extensions if row[1]}
+    wanted_schemas = {row[1] for row in rows}
     found = replace(found, schemas={**found.schemas, **schemas(provider, wanted_schemas)})
     here = there(local, found, names)
+    # One that is there, in another schema or of an older version, is not created again.
+    owned = sorted({x.extension for x in lacks if x.extension} - here.extensions.keys())
+    extensions = [found.extensions[name] for name in owned]
+    wanted_schemas |= {one.schema for one in extensions if one.schema}
     target = TargetContext(found, here, renamed, wanted_parts)
     first = statements(target, wanted_schemas - {"public", "pg_catalog"})
-    for name, schema in extensions:
-        within = f" with schema {quote(schema)}" if schema else ""
-        first.append(f"create extension if not exists {quote(name)}{within}")
-    made = {row[0] for row in rows} | {o.name for o in lacks if o.extension}
-    types = {t.name for t in found.types if t.extension and t.name not in here.types}
+    for one in extensions:
+        within = f" with schema {quote(one.schema)}" if one.schema else ""
+        first.append(f"create extension if not exists {quote(one.name)}{within}")
+    made = {row[0] for row in rows} | {o.name for o in lacks if o.extension in owned}
+    types = {t.name for t in found.types if t.extension in owned and t.name not in here.types}
     here = replace(
         here,
         functions=here.functions | made,

@@ -200,8 +200,9 @@ def test_partitions_and_children_find_parents_that_are_there(
             ' create domain d as text collate "C 2"; create type p as (a text collate c3);'
             " create table t (id int primary key, a text collate c1, d d, p p[], r r, b text);"
             " create index on t (b collate c5)",
-            "5 objects that the tables need do not exist: collation public.c3, collation public.c4,"
-            ' collation public.c1, collation public."C 2", collation public.c5',
+            "5 objects that the tables need do not exist: collation public.c3,"
+            ' collation public."C 2", collation public.c4, collation public.c1,'
+            " collation public.c5",
         ),
     ],
     ids=[

@@ -162,12 +162,22 @@ def test_a_domain_over_a_type_of_an_extension_needs_the_extension_alone(
     if name is None:
         pytest.skip("the server offers no extension with a type of a known name")
     root.db.execute(
-        f"create extension {name}; create domain mine as {name};alter table customers add mine mine"
+        f"create schema ext; grant usage on schema ext to public; create extension {name} schema"
+        f" ext; create domain mine as ext.{name}; alter table customers add mine mine"
     )
     refused = londiste(leaf.db, "add-table", "customers", "--create-full")
     assert refused.code == 2
-    assert refused.err.endswith(f'or: create extension "{name}"\n')
+    assert 'or: create schema if not exists "ext"' in refused.err
+    assert refused.err.endswith(
+        f'; grant USAGE on schema "ext" to public; create extension "{name}" schema "ext"\n'
+    )
     create = ("--create-full", "--create-needs")
+    # It is in another schema already.
+    leaf.db.execute(f"create extension {name}")
+    refused = londiste(leaf.db, "add-table", "customers", *create)
+    assert (refused.code, f'alter extension "{name}" set schema "ext"' in refused.err) == (2, True)
+    assert "--create-needs" not in refused.err
+    leaf.db.execute(f"drop extension {name}")
     done = londiste(leaf.db, "add-table", "customers", *create)
     assert done.code == 0, done.err
     assert leaf.db.value("select to_regtype('mine') is not null")

@@ -42,6 +42,7 @@ _CODE = (
     "create function run(text) returns bool language plpgsql as 'begin execute $1; return true;"
     " end'; create table coded (id int primary key, v text check (run(v)))"
 )
+_EXTENSION = "create schema lib; create extension vector schema lib"
 
 
 @dataclass(frozen=True)
@@ -190,7 +191,15 @@ DAMAGES: dict[str, Damage] = {
         remedy=("source", "select lo_unlink(7)"),
         level=WARNING,
     ),
-    "extension": Damage("extension-missing", source="create extension vector", level=WARNING),
+    "extension": Damage("extension-missing", source=_EXTENSION, level=WARNING),
+    "extension in another schema": Damage(
+        "extension-schema", source=_EXTENSION, target="create extension vector", level=WARNING
+    ),
+    "collation": Damage(
+        "object",
+        source="create schema lib; create collation lib.plain (provider = libc, locale = 'C');"
+        " create table lib.words (w text collate lib.plain primary key)",
+    ),
     # -- tables that are there already -------------------------------------------------------
     "rows": Damage("rows", target="insert into item (name) values ('x')"),
     "missing column": Damage("structure", target="alter table item drop column price"),

@@ -186,3 +186,21 @@ def test_a_dry_run_signals_no_process(
     assert run(cli, [*replicate, "--stop"]) == 3
     assert run(cli, [*replicate, "--remove"]) == 0
     assert capsys.readouterr().out == "nothing to do\n"
+
+
+def test_a_missing_collation_is_named_before_anything_is_done(
+    new_database: Callable[..., Database], capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, target = new_database(pgq=False), new_database(pgq=False)
+    source.execute(
+        "create schema lib; create collation lib.plain (provider = libc, locale = 'C');"
+        " create table lib.words (w text collate lib.plain primary key)"
+    )
+    call = ["replicate", source.dsn, target.dsn, "--dry-run"]
+    assert run(cli, call) == 3
+    printed = capsys.readouterr().err
+    assert "collation lib.plain does not exist in the target database" in printed
+    hint = printed.partition("hint: in the target database: ")[2]
+    assert hint.startswith('create schema if not exists "lib"')
+    target.execute(hint)
+    assert run(cli, call) == 0

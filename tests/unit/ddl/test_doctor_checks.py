@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from londiste.db.names import TableName
+from londiste.db.structure.types import Extension
 from londiste.migrate.checks import owner_findings
 from londiste.migrate.rights import Rights, RightsState
 from londiste.monitor.doctor.checks import ALL
@@ -32,6 +33,7 @@ T = Table(TableName("public", "t"), bytes=1000)
 MORE = MoreFacts(dsn="dbname=a", database="a", free_bytes=10_000_000)
 FACTS = DatabaseFacts(user="me", tables=(T,), more=MORE)
 HEALTHY = Situation(FACTS, FACTS)
+SCHEMA = 'create schema if not exists "ext"'
 
 
 def kinds(pair: Situation) -> set[tuple[str, str, str]]:
@@ -254,6 +256,33 @@ def test_older_target_reads_other_bytes() -> None:
 def test_extension_that_is_not_offered() -> None:
     source = changed(FACTS, objects=(Object("extension", None, "hstore", "hstore", None),))
     assert kinds(Situation(source, FACTS)) == {("extension", "critical", "target")}
+
+
+@pytest.mark.parametrize(
+    ("theirs", "spaces", "statements"),
+    [
+        (None, [], [SCHEMA, 'create extension "citext" schema "ext"']),
+        (None, ["ext"], ['create extension "citext" schema "ext"']),
+        ("ext", [], None),
+        ("public", ["ext"], ['alter extension "citext" set schema "ext"']),
+        ("public", [], [SCHEMA, 'alter extension "citext" set schema "ext"']),
+        ("fixed", [], []),
+    ],
+)
+def test_extensions_are_in_the_schema_of_the_source(
+    theirs: str | None, spaces: list[str], statements: list[str] | None
+) -> None:
+    def facts(place: str | None, *schemas: str) -> DatabaseFacts:
+        objects = [Object("schema", None, name, name, None) for name in schemas]
+        objects += [Object("extension", None, "citext", "citext", None)] if place else []
+        found = {"citext": Extension("citext", place, place != "fixed")} if place else {}
+        return changed(
+            FACTS, objects=tuple(objects), extensions_at=found, extensions=frozenset(["citext"])
+        )
+
+    pair = Situation(facts("ext"), facts(theirs, *spaces))
+    found = [list(one.sql) for one in run_checks(pair)]
+    assert found == ([] if statements is None else [statements])
 
 
 def test_column_without_the_identity_of_the_source() -> None:

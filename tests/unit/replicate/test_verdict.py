@@ -9,6 +9,7 @@ import pytest
 
 from londiste.cascade.commands.endpoint import Endpoint
 from londiste.db.names import TableName
+from londiste.db.structure.types import Lack
 from londiste.monitor.doctor.facts import ColumnFacts, DatabaseFacts, MoreFacts, Table
 from londiste.monitor.doctor.situation import Situation
 from londiste.replicate import save
@@ -21,6 +22,7 @@ TABLES = tuple(
     Table(name, bytes=400, columns=(ColumnFacts("id", "bigint", key=1),)) for name in NAMES
 )
 FACTS = DatabaseFacts(tables=TABLES, more=MoreFacts(free_bytes=10_000))
+LACK = Lack("collation", "s.c", "table public.c needs it", "create it", tables=frozenset([C]))
 
 
 def situation(target: dict[str, Any] | None = None, **more: Any) -> Situation:
@@ -61,6 +63,12 @@ def kinds(verdict: Verdict) -> tuple[list[str], list[str], dict[str, str]]:
             situation({"tables": TABLES[:2]}, code=["function f"]),
             ([], ["code"], {}),
             ([], [], {"c": "code"}),
+        ),
+        # Of the two tables that the target lacks, one needs it.
+        (
+            situation({"tables": TABLES[:1]}, lacks=[LACK]),
+            ([], ["object"], {}),
+            ([], [], {"c": "object"}),
         ),
         # Each for itself would fit.
         (
