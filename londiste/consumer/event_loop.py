@@ -291,10 +291,16 @@ def whole(ctx: Context) -> Iterator[None]:
                 batch_id=batch.id,
             ) from error
         _raise_transient(error)
+        # An error of ours says what is to be done; no function of the user has to be wrong.
+        what, detail = f"process_batch failed: {format_error(error)}", ""
+        first = "correct the function and"
+        if isinstance(error, LondisteError) and error.hint:
+            what, detail, first = error.message, error.detail, f"{error.hint}; then"
+        ticks = f"ticks {batch.prev_tick_id} to {batch.tick_id}{raised_at(error)}"
         raise EventError(
-            f"{place(batch)}: process_batch failed: {format_error(error)}",
-            detail=f"ticks {batch.prev_tick_id} to {batch.tick_id}{raised_at(error)}",
-            hint="correct the function and restart the consumer: the batch is delivered again",
+            f"{place(batch)}: {what}",
+            detail="; ".join(filter(None, [detail, ticks])),
+            hint=f"{first} restart the consumer: the batch is delivered again",
             queue=batch.queue,
             batch_id=batch.id,
         ) from error

@@ -145,8 +145,7 @@ class Dispatching(EventWork):
     ) -> Iterator[Told]:
         """The changes to write for some events of one table, in order.
 
-        dest -- the table of this node.
-        tick_time -- of the batch.
+        dest -- the table of this node; tick_time -- of the batch.
         skips -- what is left out of them.
 
         Queries no database.  Raises EventError with the id of an invalid event.
@@ -197,7 +196,7 @@ class Dispatching(EventWork):
                 hint=f"correct fields; the table has: {', '.join(sorted(here))}",
             )
         if self.parts is not None:
-            self.parts.check(conn)
+            self.parts.check(conn, dest)
             field = self._field
             if field and here and field not in here:
                 raise BadOption(
@@ -238,7 +237,8 @@ class Dispatching(EventWork):
         place = TargetTable(dest)
         if self.parts is not None:
             time = self._time(tick_time, event, change)
-            place = TargetTable(self.parts.of(dest, time), time, self._key(change.key))
+            part = self.parts.of_change(event, change, dest, time)
+            place = TargetTable(part, time, self._key(change.key))
         yield Told(place, self._told(change))
 
     def _key(self, key: Sequence[str]) -> tuple[str, ...]:

@@ -14,12 +14,21 @@ from typing import Any
 
 import psycopg
 
+from londiste.changes.types import RowChange
 from londiste.db import call, owner
 from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import MAX_IDENTIFIER_BYTES, TableName, quote
 from londiste.db.queries import query, translated
-from londiste.errors import BadOption, LondisteError, UsageError, from_database
+from londiste.errors import (
+    ApplyError,
+    BadOption,
+    EventError,
+    LondisteError,
+    UsageError,
+    from_database,
+)
 from londiste.install.owners import is_reserved
+from londiste.pgq.types import Event
 
 #: The end of the last periods that a datetime has.
 END_OF_TIMES = "10000-01-01 00:00:00+00"
@@ -28,6 +37,8 @@ CREATE_PARTITION = "londiste.create_partition"
 #: Times of PostgreSQL that are no datetime; the first and last day may be none in UTC.
 _OUTSIDE = re.compile(r" BC$|^\d{5,}-|^(0001-01-01|9999-12-31)")
 _ARGUMENTS = "text,text,text,text,timestamp with time zone,text"
+#: Stands for every table where none is known.
+_ANY = TableName("public", "t")
 
 
 class Period(StrEnum):
@@ -119,9 +130,27 @@ class Partitioning:
             raise BadOption(
                 f"handler dispatch: name of partition {part.name} is too long",
                 detail=f"the limit is {MAX_IDENTIFIER_BYTES} bytes",
-                hint="use --handler-arg 'part_name=SCHEMA.SHORT_%(year)s_%(month)s_%(day)s'",
+                hint=f"shorten it: --handler-arg 'part_name=SCHEMA.SHORT{_SUFFIX[self.period]}'",
             )
         return part
+
+    def of_change(
+        self, event: Event, change: RowChange, parent: TableName, time: datetime
+    ) -> TableName:
+        """The partition of a change.  Raises EventError: its table has a name that does not fit."""
+        try:
+            return self.of(parent, time)
+        except BadOption as error:
+            what = error.message.removeprefix("handler dispatch: ")
+            raise EventError(
+                f"event {event.id}: table {change.table}: {what}",
+                detail=error.detail,
+                hint=error.hint,
+                event_id=event.id,
+                finding=ApplyError(
+                    "value", change.row, str(change.table), op=change.op.name.lower()
+                ),
+            ) from error
 
     def make(
         self,
@@ -189,10 +218,9 @@ class Partitioning:
         """Whether partitions are created by SQL of the user, which may need no parent."""
         return bool(self.template) or self.function != CREATE_PARTITION
 
-    def check(self, conn: Connection) -> None:
+    def check(self, conn: Connection, parent: TableName = _ANY) -> None:
         """Checks the partition options on this node.  Raises BadOption."""
         now = datetime.now(UTC)
-        parent = TableName("public", "t")
         part = self.of(parent, now)
         self._require_periods(parent)
         words = self._words(parent, part, now, ["id"], "at")

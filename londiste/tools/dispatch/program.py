@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, ClassVar
 import psycopg
 
 from londiste.applier.applier import Applier
-from londiste.changes.decode import row_count
 from londiste.changes.types import RowChange, Truncate
 from londiste.consumer import (
     EXACTLY_ONCE_ELSEWHERE,
@@ -88,8 +87,6 @@ _TABLES_ONLY = (
     "pgq_batch_collect_interval",
     "max_attempts",
 )
-#: Where an error tells of commands that decide about events and tables on a node.
-_FOR_NODES = ("londiste events", "londiste remove-table")
 
 
 class _Parts(Parts):
@@ -389,14 +386,8 @@ class _Here:
                         route.work.work(self._at(route.dest), [event for _, event in neighbours])
             self._applier.apply([])
         except EventError as error:
-            error.queue, error.batch_id = self._batch.queue, self._batch.id
-            # There is no node here, and no command for one.
-            who = self._batch.consumer
-            error.message = error.message.replace(f" on node {who}:", f" by consumer {who}:")
-            if any(command in error.hint for command in _FOR_NODES):
-                events_at_hand = (event for routed in targets.values() for _, event in routed)
-                rows = (row_count(one) for one in events_at_hand if one.id == error.event_id)
-                skips.explain(error, next(rows, None), self._rules.skips)
+            events_at_hand = (event for routed in targets.values() for _, event in routed)
+            self._rules.explain(error, self._batch, events_at_hand)
             raise
         except psycopg.Error as error:
             raise from_database(

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from londiste.changes.decode import decode_all
+from londiste.changes.decode import decode_all, row_count
 from londiste.changes.kinds import is_change
 from londiste.changes.types import RowChange, Truncate
 from londiste.db.names import TableName
@@ -23,11 +23,14 @@ from londiste.handlers.dispatch import Dispatch, Dispatching, TableMode
 from londiste.handlers.dispatch_presets import PRESETS
 from londiste.handlers.event_actions import SkippedRows
 from londiste.install.owners import is_reserved
-from londiste.pgq.types import Event
+from londiste.pgq.types import Batch, Event
 from londiste.tools.dispatch import skips
 
 #: Names of the handlers that dispatch.
 HANDLERS = (Dispatch.NAME, *PRESETS)
+#: Where an error tells of commands that decide about events and tables on a node, or of an option.
+_FOR_NODES = ("londiste events", "londiste remove-table")
+_ARGUMENT = "--handler-arg"
 #: What a section of a table may have beside options of the handler.
 HANDLER = "handler"
 _MODE = "table_mode"
@@ -126,6 +129,24 @@ class Rules:
                     hint=f"[table {source}]: set table = SCHEMA.TABLE, or table_mode = ignore",
                 )
 
+    def explain(self, error: EventError, batch: Batch, events: Iterable[Event]) -> None:
+        """Makes the error of an event speak of the consumer and its settings.
+
+        events -- with that of the error among them, if it is known.
+        """
+        error.queue, error.batch_id = batch.queue, batch.id
+        # There is no node here, and no command for one.
+        who = batch.consumer
+        error.message = error.message.replace(f" on node {who}:", f" by consumer {who}:")
+        if any(command in error.hint for command in _FOR_NODES):
+            rows = (row_count(one) for one in events if one.id == error.event_id)
+            skips.explain(error, next(rows, None), self.skips)
+        elif _ARGUMENT in error.hint and error.finding is not None:
+            error.hint = (
+                f"{_plain(error.hint)}; or in a section [table {error.finding.table}]: table or"
+                " part_name, or table_mode = ignore"
+            )
+
     @property
     def takes_all(self) -> bool:
         """Whether tables without a section are dispatched."""
@@ -181,13 +202,15 @@ def _rule(handler: str, options: Mapping[str, str], where: str) -> Rule:
 def bad_option(error: LondisteError, where: str = "") -> BadOption:
     """A handler's error about options, rewritten for a settings file."""
 
-    def plain(words: str) -> str:
-        words = re.sub(r"--handler-arg (\'?)([^',]*)\1", r"set \2", words)
-        return re.sub(r": londiste change-handler$", "", words)
-
     return BadOption(
-        where + plain(error.message), detail=plain(error.detail), hint=plain(error.hint)
+        where + _plain(error.message), detail=_plain(error.detail), hint=_plain(error.hint)
     )
+
+
+def _plain(words: str) -> str:
+    """Words about options of a handler as words about settings."""
+    words = re.sub(_ARGUMENT + r" (\'?)([^',]*)\1", r"set \2", words)
+    return re.sub(r": londiste change-handler$", "", words)
 
 
 def text(value: Any) -> str:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import pytest
 
 from londiste import Batch, Consumer, Context, Dead, Delivery, Event, Events, Retry
-from londiste.errors import EventError, LondisteError, TransientError
+from londiste.errors import BadOption, EventError, LondisteError, TransientError
 from londiste.pgq import dead_letters
 from tests.fixtures.cluster import Database
 from tests.support.consumer_steps import (
@@ -288,6 +288,23 @@ def test_a_batch_and_a_start_are_named(db: Database) -> None:
         consumers[0].run_once()
     with pytest.raises(LondisteError, match="startup failed: SystemExit: no mail server"):
         consumers[1].run()
+
+
+def test_an_error_of_londiste_says_what_is_to_be_done(db: Database) -> None:
+    class Misset(Consumer):
+        queue, name = QUEUE, "misset"
+
+        def process_batch(self, batch: Batch, events: Events, ctx: Context) -> None:
+            raise BadOption("part_name is wrong", detail="no year", hint="correct part_name")
+
+    consumer = Misset(db.dsn)
+    consumer.register()
+    send(db, "a")
+    with pytest.raises(EventError) as caught:
+        consumer.run_once()
+    assert caught.value.message.endswith("batch 1: part_name is wrong")
+    assert caught.value.hint.startswith("correct part_name; then restart the consumer: ")
+    assert caught.value.detail.startswith("no year; ticks ")
 
 
 class Wordless(Exception):

@@ -80,6 +80,21 @@ def test_a_whole_event_is_skipped_by_its_number_alone(ends: Ends) -> None:
     assert sum(ends.rows("t").values()) == ALONE
 
 
+def test_a_partition_with_too_long_a_name_names_the_event_and_the_settings(ends: Ends) -> None:
+    name = "t" * 60
+    ends.table(name)
+    ends.dispatcher()
+    ends.source.execute(f"insert into {name} values (1, now(), 'v')")
+    ends.tick()
+    error = fails(ends)
+    assert f"event {error.event_id}: table public.{name}: name of partition" in error.message
+    assert error.hint == (
+        "shorten it: set part_name=SCHEMA.SHORT_%(year)s_%(month)s_%(day)s; or in a section"
+        f" [table public.{name}]: table or part_name, or table_mode = ignore"
+    )
+    ends.dispatcher(tables={f"public.{name}": {"table_mode": "ignore"}}).run_once()
+
+
 def test_an_event_that_names_no_table_is_skipped(ends: Ends) -> None:
     ends.dispatcher()
     ends.source.execute(f"select pgq.insert_event('{QUEUE}', 'I', 'no row')")
