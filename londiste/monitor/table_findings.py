@@ -157,6 +157,10 @@ TABLES: Mapping[str, tuple[str, str]] = {
         "A trigger of a table fires for replicated rows, too.",
         "alter table … enable trigger, or enable replica trigger.",
     ),
+    "rule": (
+        "A rewrite rule of a table applies to replicated rows, too (ENABLE ALWAYS or REPLICA).",
+        "alter table … enable rule, or disable rule.",
+    ),
     "type-owner": (
         "A column has a domain, a composite type or a range of a role that has not the rights of"
         " the table's owner. By a check of the type that role gets the rights of who writes rows.",

@@ -57,6 +57,15 @@ join pg_catalog.pg_proc p on p.oid = g.tgfoid
 where p.pronamespace not in (select o.oid from pg_catalog.pg_namespace o
                              where o.nspname in ('londiste', 'londiste_capture', 'pgq'))
 union all
+-- Rules that apply to what the worker writes.
+select 'rule', n.nspname || '.' || c.relname, w.rulename::text || e'\n' || w.ev_enabled::text
+from kept k
+join pg_catalog.pg_rewrite w
+    on (w.ev_class = k.oid or w.ev_class in (select r.relid from pg_catalog.pg_partition_tree(k.oid) r))
+    and w.ev_enabled in ('A', 'R')
+join pg_catalog.pg_class c on c.oid = w.ev_class
+join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+union all
 -- Made before the compatible triggers were told the name of a partitioned table.
 select 'partition-names', k.name, p.proname::text
 from kept k

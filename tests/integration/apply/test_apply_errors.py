@@ -269,7 +269,11 @@ def test_a_row_that_the_node_does_not_keep_is_refused(
     assert "resync" not in done.err and "matches the key" not in done.err
     (found,) = shown(line, leaf)
     assert (found["kind"], found["row"]["id"]) == ("refused", "40")
-    leaf.database.execute(f"alter table t enable {kind} odd")
+    said = json.loads(line.here(leaf, "check", "--json").out)["findings"]
+    (warned,) = [one for one in said if one["kind"] == {"trigger": "always"}.get(kind, kind)]
+    statement = f'alter table "public"."t" enable {kind} "odd"'
+    assert warned["do"].partition(";")[0] == statement
+    leaf.database.execute(statement)
     line.once(leaf)
     assert leaf.database.value("select count(*) from t") == 33
 
