@@ -8,10 +8,10 @@ import ipaddress
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import quote, urlsplit
 
 from starlette.datastructures import Headers
+from starlette.requests import cookie_parser
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -84,12 +84,11 @@ def browser_cookie(secure: bool) -> str:
 
 
 def cookie(scope: Scope, name: str) -> str:
-    """A cookie of a request; '' without one."""
-    try:
-        found = SimpleCookie(Headers(scope=scope).get("cookie", ""))
-    except CookieError:
-        return ""
-    return found[name].value if name in found else ""
+    """A cookie of a request; '' without one.
+
+    Those of other programs on the same host may have any form, and hide none of ours.
+    """
+    return cookie_parser(Headers(scope=scope).get("cookie", "")).get(name, "")
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import pytest
 from londiste.cli import cli
 from londiste.cli.errors import run
 from londiste.console import login, server
-from londiste.console.access import Policy, Proxy, next_page, proxy_of
+from londiste.console.access import Policy, Proxy, cookie, next_page, proxy_of
 from londiste.console.app import Console
 from londiste.console.history import History
 from londiste.console.login import FREE, LONGEST_SECONDS, Limiter, Logins, hashed, users_of
@@ -270,6 +270,14 @@ def test_a_login_sets_a_cookie_with_its_flags_and_a_logout_ends_the_session(star
     # A page that stays open ends with the session.
     wait_for(lambda: events.read1(65536) == b"", what="the end of the stream")
     stream.close()
+
+
+@pytest.mark.parametrize("other", ['x={"a": 1}', "a b", "flag", "x[y]=1", 'x="', ";"])
+def test_cookies_of_other_programs_end_no_session(other: str) -> None:
+    for header in (f"{other}; londiste=secret", f"londiste=secret; {other}"):
+        scope = {"headers": [(b"cookie", header.encode())]}
+        assert cookie(scope, "londiste") == "secret"
+        assert cookie(scope, "londiste-browser") == ""
 
 
 def test_with_https_the_cookie_is_for_it_only(start: Start) -> None:
