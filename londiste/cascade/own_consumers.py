@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import Subscriber
 from londiste.db.connection import Connection
-from londiste.db.names import argument
+from londiste.db.names import argument, word
 from londiste.errors import InstallError, LondisteError, StateError
 from londiste.pgq.consumers import ConsumerKind
 from londiste.pgq.queues import get_consumer_info
@@ -158,14 +158,15 @@ def refuse_move(
     if at is None and copy is None:
         return
     to = f" --at {at}" if copy is None else f" --copy {shlex.quote(copy)}"
-    call = f"londiste queue register {shlex.join([queue, *names])}{to}"
+    call = f"londiste queue register {' '.join(map(word, [queue, *names]))}{to}"
     _refuse(conn, queue, names, forced=f"{call} --allow-resync")
 
 
 def refuse_unregister(conn: Connection, queue: str, names: Sequence[str]) -> None:
     """Raises StateError if a consumer of the cascade would be dropped; no names stand for all."""
     found = names or [one.consumer_name for one in get_consumer_info(conn, queue)]
-    call = f"londiste queue unregister {shlex.join([queue, *names])}{'' if names else ' --all'}"
+    every = "" if names else " --all"
+    call = f"londiste queue unregister {' '.join(map(word, [queue, *names]))}{every}"
     _refuse(conn, queue, found, forced=f"{call} --allow-resync")
 
 

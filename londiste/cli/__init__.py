@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import click
 
 from londiste import __version__
-from londiste.cli.lazy import Entry, LazyGroup
+from londiste.cli.lazy import Entry, LazyGroup, Word
 
 START = "Getting started"
 NODES = "Nodes"
@@ -173,7 +173,9 @@ COMMANDS: dict[str, Entry] = {
     metavar="FILE",
     help="Settings file: TOML, or INI (default: $LONDISTE_CONFIG, then ./londiste.toml).",
 )
-@click.option("--node", metavar="NAME", help="Node of a file that describes a whole cascade.")
+@click.option(
+    "--node", type=Word(), metavar="NAME", help="Node of a file that describes a whole cascade."
+)
 @click.option("-q", "--quiet", is_flag=True, help="Print warnings and errors only.")
 @click.option("-v", "--verbose", count=True, help="More log output (-vv: debug).")
 @click.option(

@@ -80,7 +80,7 @@ class LazyGroup(click.Group):
             gc.enable()
         from londiste.cli.options import with_node
 
-        return with_node(with_words(command))
+        return with_words(with_node(command))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -145,7 +145,7 @@ def name_in_word(text: str) -> str:
     return text[1:] if re.match(r"\\+-", text) else text
 
 
-class _Word(click.types.StringParamType):
+class Word(click.types.StringParamType):
     """A text, or a name behind a backslash."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -153,8 +153,9 @@ class _Word(click.types.StringParamType):
 
 
 def with_words(command: click.Command) -> click.Command:
-    """Lets the arguments of a command be such words; returns the command."""
+    """Lets arguments of a command, and options with a name, be such words; returns the command."""
     for parameter in command.params:
-        if isinstance(parameter, click.Argument) and parameter.type is click.STRING:
-            parameter.type = _Word()
+        named = isinstance(parameter, click.Argument) or parameter.metavar in ("NAME", "NODE")
+        if named and parameter.type is click.STRING:
+            parameter.type = Word()
     return command

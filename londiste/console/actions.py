@@ -14,7 +14,7 @@ from londiste.cascade.switching.steps.notes import one_at_a_time
 from londiste.console import repairing
 from londiste.copy.sqlapi import control
 from londiste.db.connection import Connection
-from londiste.db.names import argument, escaped
+from londiste.db.names import argument, escaped, word
 from londiste.errors import BadOption, StateError
 from londiste.monitor import apply_errors
 from londiste.orchestration import steps as plan
@@ -72,13 +72,13 @@ class Action:
     """An action.
 
     words -- names of the fields that say what it is about, given by the page.
-    command -- the command that does the same.
+    command -- the command that does the same, to be pasted into a shell.
     """
 
     name: str
     title: str
     words: tuple[str, ...]
-    command: Callable[[Mapping[str, str]], Sequence[str]]
+    command: Callable[[Mapping[str, str]], str]
     prepare: Callable[[Place, Mapping[str, str]], Ready]
     inputs: tuple[Input, ...] = ()
 
@@ -247,40 +247,51 @@ def _switchover(place: Place, values: Mapping[str, str]) -> Ready:
     return Ready([*(f"warning: {text}" for text in warnings), *words], run)
 
 
-def _at(*words: str) -> Callable[[Mapping[str, str]], list[str]]:
-    """A command with ``--node``."""
-    return lambda values: ["londiste", *words, "--node", values["node"]]
+def _with_node(values: Mapping[str, str], command: str, *names: str) -> str:
+    """A command with the settings of a node; names -- fields that are its arguments."""
+    return " ".join(
+        ["londiste --node", word(values["node"]), command, *(word(values[name]) for name in names)]
+    )
 
 
-def _settings_of(values: Mapping[str, str], *words: str) -> list[str]:
-    """A command with the settings of a node."""
-    return ["londiste", "--node", values["node"], *words]
-
-
-def _limits(values: Mapping[str, str]) -> list[str]:
+def _limits(values: Mapping[str, str]) -> str:
     rate, tasks = values.get("megabytes", "").strip(), values.get("tasks", "").strip()
-    words = ["--bytes-per-second", f"{rate}M"] if rate else []
-    words += ["--tasks", tasks] if tasks else []
-    return _settings_of(values, "copy", "throttle", *(words or ["--off"]))
+    limits = f" --bytes-per-second {word(f'{rate}M')}" if rate else ""
+    limits += f" --tasks {word(tasks)}" if tasks else ""
+    return _with_node(values, "copy throttle") + (limits or " --off")
 
 
 ACTIONS = {
     one.name: one
     for one in (
-        Action("pause", "Pause the worker", ("node",), _at("pause"), _pause, (REASON,)),
-        Action("resume", "Resume the worker", ("node",), _at("resume"), _resume, (REASON,)),
+        Action(
+            "pause",
+            "Pause the worker",
+            ("node",),
+            lambda values: f"londiste pause --node {word(values['node'])}",
+            _pause,
+            (REASON,),
+        ),
+        Action(
+            "resume",
+            "Resume the worker",
+            ("node",),
+            lambda values: f"londiste resume --node {word(values['node'])}",
+            _resume,
+            (REASON,),
+        ),
         Action(
             "retry",
             "Retry failed events",
             ("node",),
-            lambda values: _settings_of(values, "events", "retry"),
+            lambda values: _with_node(values, "events retry"),
             _retry,
         ),
         Action(
             "skip",
             "Skip an event",
             ("node", "event"),
-            lambda values: _settings_of(values, "events", "skip", values["event"]),
+            lambda values: _with_node(values, "events skip", "event"),
             _skip,
             (REASON,),
         ),
@@ -288,7 +299,7 @@ ACTIONS = {
             "resync",
             "Copy a table again",
             ("node", "table"),
-            lambda values: _settings_of(values, "resync", escaped(values["table"])),
+            lambda values: f"{_with_node(values, 'resync')} {argument(values['table'])}",
             _resync,
             (REASON,),
         ),
@@ -296,7 +307,7 @@ ACTIONS = {
             "repair",
             "Repair a table",
             ("node", "table"),
-            lambda values: _settings_of(values, "repair", "--apply", escaped(values["table"])),
+            lambda values: f"{_with_node(values, 'repair --apply')} {argument(values['table'])}",
             _repair,
             (REASON,),
         ),
@@ -304,14 +315,14 @@ ACTIONS = {
             "copy-pause",
             "Pause copies",
             ("node",),
-            lambda values: _settings_of(values, "copy", "pause"),
+            lambda values: _with_node(values, "copy pause"),
             _copy_pause,
         ),
         Action(
             "copy-resume",
             "Resume copies",
             ("node",),
-            lambda values: _settings_of(values, "copy", "resume"),
+            lambda values: _with_node(values, "copy resume"),
             _copy_resume,
         ),
         Action(
@@ -329,16 +340,14 @@ ACTIONS = {
             "dead-retry",
             "Retry dead letters",
             ("node", "queue", "consumer"),
-            lambda values: _settings_of(
-                values, "queue", "dead", "retry", values["queue"], values["consumer"], "--all"
-            ),
+            lambda values: _with_node(values, "queue dead retry --all", "queue", "consumer"),
             _dead_retry,
         ),
         Action(
             "switchover",
             "Make a node the root",
             ("node",),
-            lambda values: ["londiste", "switchover", "--to", values["node"]],
+            lambda values: f"londiste switchover --to {word(values['node'])}",
             _switchover,
             (REASON,),
         ),

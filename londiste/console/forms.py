@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import secrets
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 from urllib.parse import parse_qsl
@@ -180,7 +179,7 @@ class Forms:
             values=values,
             steps=steps,
             error=error,
-            command=shlex.join(action.command(values)),
+            command=action.command(values),
             token=self._policy.token(identity),
         )
         return HTMLResponse(html, 200 if error is None else 409)
@@ -188,7 +187,7 @@ class Forms:
     def _done(self, action: Action, identity: Identity, values: Form) -> Response:
         """Runs an action, and records it at its node before and after."""
         values = {**values, "operator": _operator(identity)}
-        command = shlex.join(action.command(values))
+        command = action.command(values)
         log.info("console: %s: %s", values["operator"], command)
 
         def logged(at: Place, ready: Ready) -> str:

@@ -7,7 +7,6 @@ closest existing name, and a change that destroys data reports first what is los
 from __future__ import annotations
 
 import functools
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -123,7 +122,7 @@ def dropping(conn: Connection, names: Sequence[str], *, force: bool) -> list[Que
         raise StateError(
             f"cannot drop {', '.join(found)}: consumers or data would be lost",
             detail="; ".join(lost),
-            hint=f"londiste queue drop --drop-consumers {shlex.join(found)}",
+            hint=f"londiste queue drop --drop-consumers {' '.join(map(word, found))}",
         )
     return [
         QueueChange(

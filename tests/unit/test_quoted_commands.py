@@ -23,7 +23,6 @@ QUOTING = {
     "dict.fromkeys",
     "len",
     "quoted",
-    "shlex.join",
     "shlex.quote",
     "word",
 }

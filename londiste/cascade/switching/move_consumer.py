@@ -13,7 +13,6 @@ one transaction on the node, and the consumer continues at the position of its n
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -75,7 +74,7 @@ def change_provider(
             f"node {new}: another consumer {consumer} is registered, which is not that of {node}",
             detail="both would move the same position",
             hint=f"rename it; or unregister the other one, with the settings of {new}: londiste"
-            f" queue unregister {shlex.join([queue, consumer])}",
+            f" queue unregister {' '.join(map(word, [queue, consumer]))}",
         )
     old = noted.from_node if noted is not None and noted.from_node else state.provider
     ticket = Ticket(noted.token if noted is not None else None)
@@ -95,7 +94,7 @@ def change_provider(
         warn(
             f"node {old} does not answer and keeps events for consumer {consumer}; when it answers,"
             f" with the settings of {old}: londiste queue unregister"
-            f" {shlex.join([queue, consumer])}"
+            f" {' '.join(map(word, [queue, consumer]))}"
         )
     return [*steps, End(here, queue, ticket)]
 

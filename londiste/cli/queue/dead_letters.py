@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import shlex
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
@@ -15,6 +14,7 @@ from londiste.cli.documents import Rows
 from londiste.cli.plan_output import execute_changes
 from londiste.cli.queue.common import limit_option, offset_option, opened, require_page
 from londiste.db.connection import Connection
+from londiste.db.names import word
 from londiste.errors import BadOption, StateError
 from londiste.pgq import admin, browse, dead_letters
 from londiste.pgq.admin import QueueChange
@@ -140,7 +140,7 @@ def _change(
         raise BadOption(
             "no events given" if not event_ids else "events and --all exclude each other",
             hint=f"name events of londiste queue dead list"
-            f" {shlex.join([queue_name, consumer])}, or use --all",
+            f" {' '.join(map(word, [queue_name, consumer]))}, or use --all",
         )
     place = {"queue": queue_name, "consumer": consumer}
     with opened(ctx, db) as conn:
@@ -169,5 +169,5 @@ def _require_known(conn: Connection, queue: str, consumer: str, event_ids: Seque
         raise StateError(
             f"consumer {consumer} of queue {queue} has no dead letter"
             f" {', '.join(map(str, missing))}",
-            hint=f"londiste queue dead list {shlex.join([queue, consumer])}",
+            hint=f"londiste queue dead list {' '.join(map(word, [queue, consumer]))}",
         )

@@ -173,10 +173,12 @@ def test_a_name_is_no_option_of_a_pasted_command(name: str) -> None:
 
     @click.command()
     @click.argument("queue")
-    def exact(queue: str) -> None:
-        click.echo(queue)
+    @click.option("--node", metavar="NAME")
+    def exact(queue: str, node: str) -> None:
+        click.echo(f"{queue} {node}")
 
     call = CliRunner().invoke
     words = pasted(f"x {argument(name)} {argument(name)} --db known")
     assert call(with_words(command), words).output == f"{[name, name]} known\n"
-    assert call(with_words(exact), pasted(f"x {word(name)}")).output == f"{name}\n"
+    words = pasted(f"x {word(name)} --node {word(name)}")
+    assert call(with_words(exact), words).output == f"{name} {name}\n"

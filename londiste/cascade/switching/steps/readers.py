@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -143,7 +142,7 @@ def refuse_taken_name(conn: Connection, queue: str, at: str, node: str, worker: 
     if not mine and queues.get_consumer_info(conn, queue, worker):
         other = ""
         if own_consumer(worker, known) is None:
-            call = shlex.join([queue, worker])
+            call = " ".join(map(word, [queue, worker]))
             other = f"; or, with the settings of {at}: londiste queue unregister {call}"
         raise UsageError(
             f"node {at}: consumer {worker} is registered already, and not for node {node}",
