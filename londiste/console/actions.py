@@ -24,9 +24,12 @@ from londiste.replication.apply import errors
 from londiste.replication.commands import resync as resyncing
 from londiste.replication.failover import readiness
 from londiste.replication.failover.switchover_sequences import carry
+from londiste.wording import bounded
 
 #: Seconds for which the answer of a worker, and each wait of a switchover, is waited for.
 _ANSWER_SECONDS, _WAIT_SECONDS, _BLOCK_SECONDS = 15.0, 60.0, 10.0
+#: The largest limits of copies, as the command has them.
+MOST_TASKS, MOST_MEGABYTES = 2**31 - 1, 2**62 // 1_000_000
 
 
 @dataclass(frozen=True)
@@ -168,17 +171,21 @@ def _copy_resume(place: Place, values: Mapping[str, str]) -> Ready:
     return Ready([f"{place.node}: resume copies"], run)
 
 
-def _throttle(place: Place, values: Mapping[str, str]) -> Ready:
-    def limit(name: str, unit: int, least: int) -> int | None:
-        text = values.get(name, "").strip()
-        if not text:
-            return None
-        if not text.isascii() or not text.isdecimal() or not least <= int(text) * unit < 2**62:
-            raise BadOption(f"{name}: {text!r} is not a number in range", hint="write 10")
-        return int(text) * unit
+def number_of(name: str, text: str, least: int, most: int) -> int | None:
+    """Pure: the number in a field of a form; None for an empty one.  Raises BadOption."""
+    if not text:
+        return None
+    if not text.isascii() or not text.isdecimal() or not least <= int(text) <= most:
+        raise BadOption(
+            f"{name}: {bounded(text, 20)!r} is not a number from {least} to {most}", hint="write 10"
+        )
+    return int(text)
 
-    rate = limit("megabytes", 1_000_000, control.SLOWEST)
-    tasks = limit("tasks", 1, 1)
+
+def _throttle(place: Place, values: Mapping[str, str]) -> Ready:
+    megabytes = number_of("megabytes", values.get("megabytes", "").strip(), 1, MOST_MEGABYTES)
+    rate = None if megabytes is None else megabytes * 1_000_000
+    tasks = number_of("tasks", values.get("tasks", "").strip(), 1, MOST_TASKS)
     limits = [
         "no limit of the rate" if rate is None else f"at most {rate:,} bytes per second",
         "no limit of tasks" if tasks is None else f"at most {tasks} chunks in parallel",

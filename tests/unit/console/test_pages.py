@@ -6,7 +6,6 @@ import asyncio
 import http.client
 import json
 import re
-import shlex
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from pydantic import TypeAdapter
 from londiste.compare.audit import Coverage
 from londiste.console import picture, server
 from londiste.console import watch as watching
-from londiste.console.actions import ACTIONS, Action
+from londiste.console.actions import ACTIONS
 from londiste.console.app import MOST_STREAMS, PAGES, Console
 from londiste.console.collect import Snapshot, without_values
 from londiste.console.facts import Estimate, Fact, NodeFacts, SlowFacts, masked_text, without_errors
@@ -123,16 +122,6 @@ def test_a_form_sends_the_name_as_it_is() -> None:
     )
     assert 'value="rtl\u202e&#34;"' in made
     assert "copy rtl\\u202e" in made
-
-
-@pytest.mark.parametrize("action", ACTIONS.values(), ids=lambda a: a.name)
-def test_a_name_is_no_option_of_the_command_of_an_action(action: Action) -> None:
-    def options(name: str) -> list[str]:
-        values = dict.fromkeys((*action.words, *(one.name for one in action.inputs)), name)
-        return [word for word in shlex.split(action.command(values)) if word.startswith("-")]
-
-    for name in ("--help", "-x y;", "\\--help"):
-        assert options(name) == options("plain")
 
 
 @pytest.mark.parametrize("entry", PAGES, ids=lambda e: e.name)
