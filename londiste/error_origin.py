@@ -17,12 +17,18 @@ if TYPE_CHECKING:
 
 #: Line of the context while a statement runs as the owner of a table; each has its own function.
 _AS_OWNER = "londiste_apply.write_as_"
+#: Our function that lets the worker act as an owner.
+_OWNER_FUNCTION = "londiste._owner_function("
 #: Functions of the server that raise for RAISE of PL/pgSQL, and for PL/Python.
 _RAISING = {"exec_stmt_raise", "PLy_output", "PLy_elog_impl"}
 #: The setting that makes triggers silent.
 REPLICA_ROLE = "session_replication_role"
 #: Attribute of an error: the user of its session.
 _USER = "londiste_user"
+#: Our statement that makes or removes such a function: a statement of no owner.
+_MAKES_IT = re.compile(
+    r"(?:(?:alter|create|on) function|drop function if exists) londiste_apply\.write_as_"
+)
 _OURS = re.compile(r'(?a)^[^"]*\b(pgq|pgq_\w+|londiste)\.\w+\(')
 _OURS_TO_APPLY = re.compile(r'(?a)^[^"]*\blondiste_apply\.\w+\(')
 
@@ -32,7 +38,7 @@ def in_owner_code(error: psycopg.Error) -> bool:
 
     The server adds that line to the context; code of the owner cannot remove it.
     """
-    return _AS_OWNER in (error.diag.context or "")
+    return _AS_OWNER in _MAKES_IT.sub("", error.diag.context or "")
 
 
 def in_own_function(line: str) -> bool:
@@ -90,6 +96,7 @@ def restricted_hint(error: psycopg.Error) -> str:
 
 #: The server writes the first name without quotes, and no schema.
 _NOT_OWNER = re.compile(r"must be owner of ((?:[a-z]+ )+)(\w+)")
+_NO_SET = re.compile(r'must be (able to SET ROLE|member of role) "(.+)"')
 _SCHEMA = re.compile(r"permission denied for schema (.+)")
 #: Only their owner may create there; all others may use them.
 _INSTALLED = {"pgq", "pgq_coop", "pgq_ext", "pgq_node", "londiste"}
@@ -181,6 +188,12 @@ def _without_our_roles(error: psycopg.Error, message: str, user: str) -> str:
         return (
             f"as an administrator: alter {what} owner to {user}; or make {user} a member of"
             " the role that owns it"
+        )
+    if (found := _NO_SET.fullmatch(message)) and _OWNER_FUNCTION in (error.diag.context or ""):
+        more = " with set true" if "SET" in found[1] else ""
+        return (
+            f"as an administrator: grant {identifier(found[2])} to {user}{more}; the worker writes"
+            " tables of others as their owners"
         )
     if found := _SCHEMA.fullmatch(message):
         schema = found[1]

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from psycopg import conninfo
 
-from londiste.db.connection import connect
+from londiste.db.connection import Connection, connect
 from londiste.db.names import TableName
 from londiste.errors import from_database
 from londiste.monitor.doctor import collect
@@ -117,6 +117,27 @@ def test_errors_about_other_rights_name_what_grants_them(leaf: Node) -> None:
                 assert words in hint, (statement, hint)
     finally:
         leaf.db.execute(f"drop schema sales cascade; grant londiste_writer to {ROLE}")
+
+
+def refused(conn: Connection, statement: str) -> str:
+    """The hint for a statement that the server refuses."""
+    with pytest.raises(psycopg.errors.InsufficientPrivilege) as raised:
+        conn.execute(statement.encode())
+    return from_database(raised.value).hint
+
+
+def test_an_owner_whom_the_user_cannot_become_is_granted_with_set(leaf: Node) -> None:
+    version = leaf.db.value("select current_setting('server_version_num')::int")
+    more = "with inherit true, set false" if version >= 160000 else ""
+    leaf.db.execute(
+        f"do $$ begin execute format('grant create on database %I to {ROLE}', current_database());"
+        f" end $$; {f'grant {OWNER} to {ROLE} {more}' if more else ''}"
+    )
+    call = f"select londiste._owner_function('{OWNER}'::regrole)"
+    with connect(as_role(leaf.db), name="test", autocommit=True) as conn:
+        hint = refused(conn, call)
+        leaf.db.execute(hint.removeprefix("as an administrator: ").partition(";")[0])
+        conn.execute(call.encode())
 
 
 def test_a_condition_of_compare_is_not_to_blame_for_a_policy(
