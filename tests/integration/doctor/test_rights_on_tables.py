@@ -140,6 +140,20 @@ def test_an_owner_whom_the_user_cannot_become_is_granted_with_set(leaf: Node) ->
         conn.execute(call.encode())
 
 
+def test_a_member_without_the_rights_of_its_role_gets_them_by_the_hint(leaf: Node) -> None:
+    version = leaf.db.value("select current_setting('server_version_num')::int")
+    leaf.db.execute(
+        f"revoke londiste_writer from {ROLE}; alter role {ROLE} noinherit;"
+        f" grant londiste_writer to {ROLE}"
+    )
+    call = "select pgq_node.get_node_info('q')"
+    with connect(as_role(leaf.db), name="test", autocommit=True) as conn:
+        both = refused(conn, call).partition("that does not inherit its rights: ")[2]
+        now, _, earlier = both.partition("; before PostgreSQL 16: ")
+        leaf.db.execute(now if version >= 160000 else earlier)
+        conn.execute(call.encode())
+
+
 def test_a_condition_of_compare_is_not_to_blame_for_a_policy(
     leaf: Node, londiste: CommandLine
 ) -> None:
