@@ -201,6 +201,12 @@ def _without_our_roles(error: psycopg.Error, message: str, user: str) -> str:
         schema = found[1]
         if schema in _INSTALLED:
             return f"run it as the owner of schema {schema}, who has installed Londiste"
+        if schema == "londiste_apply":
+            # A grant would open it: only the role that writes as the owners may use it.
+            return (
+                f"as an administrator: drop schema {schema} cascade; the worker creates it again as"
+                f" {user}, who needs CREATE on the database"
+            )
         if schema != "londiste_capture":
             return (
                 f"as an administrator: grant usage on schema {identifier(schema)} to {user}; to"

@@ -97,13 +97,16 @@ def test_errors_about_owners_and_policies_name_what_helps(leaf: Node) -> None:
 
 
 def test_errors_about_other_rights_name_what_grants_them(leaf: Node) -> None:
-    leaf.db.execute("create schema sales; create table sales.t (a int)")
+    leaf.db.execute(
+        "create schema sales; create table sales.t (a int); create schema londiste_apply"
+    )
     writer = f'grant londiste_writer to "{ROLE}", if it is that of commands and daemons'
     try:
         with connect(as_role(leaf.db), name="test", autocommit=True) as conn:
             # The role of nodes goes in between.
             for revoked, statement, words in (
                 ("", "select from sales.t", f'grant usage on schema "sales" to "{ROLE}";'),
+                ("", "select londiste_apply.x()", "drop schema londiste_apply cascade; the worker"),
                 ("", "create table londiste.x (a int)", "run it as the owner of schema londiste"),
                 ("londiste_writer", "select pgq_node.get_node_info('q')", writer),
                 ("", "select from londiste.apply_error", writer),
