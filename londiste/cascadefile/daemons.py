@@ -61,7 +61,9 @@ def daemons(
         some = [word for name in chosen for word in ("--node", name)]
         found.append(Daemon("notify", (*program, "notify", *some), JOB))
     if "web" in file.common and not chosen:
-        fixed = (repr(file.common["web"]), *(node.db for node in nodes))
+        # The console reads its users again.
+        keys = {key: value for key, value in file.common["web"].items() if key != "users"}
+        fixed = (repr(keys), *(node.db for node in nodes))
         found.append(Daemon("web", (*program, "web"), JOB, fixed))
     return found
 

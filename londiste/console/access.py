@@ -86,7 +86,7 @@ def browser_cookie(secure: bool) -> str:
 def cookie(scope: Scope, name: str) -> str:
     """A cookie of a request; '' without one.
 
-    Those of other programs on the same host may have any form, and hide none of ours.
+    Those of other programs on the same host may have any form, and hide none of the console's.
     """
     return cookie_parser(Headers(scope=scope).get("cookie", "")).get(name, "")
 
@@ -95,10 +95,11 @@ def cookie(scope: Scope, name: str) -> str:
 class Policy:
     """What the console demands of a request.
 
-    logins -- None: no users.  proxy -- None: none.  secure -- browsers reach it by https.
+    logins -- without users there is no login.  proxy -- None: none.
+    secure -- browsers reach it by https.
     """
 
-    logins: Logins | None = None
+    logins: Logins = field(default_factory=Logins)
     proxy: Proxy | None = None
     secure: bool = False
     _secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
@@ -106,7 +107,7 @@ class Policy:
     @property
     def is_closed(self) -> bool:
         """Whether a request needs an identity."""
-        return self.logins is not None or self.proxy is not None
+        return bool(self.logins) or self.proxy is not None
 
     def identify(self, scope: Scope, *, touch: bool = True) -> Identity | None:
         """Who a request is from; None: unknown.
@@ -117,8 +118,6 @@ class Policy:
         named = self.proxy.user(scope) if self.proxy is not None else ""
         if named:
             return Identity(named, f"proxy:{named}", client)
-        if self.logins is None:
-            return None
         secret = cookie(scope, cookie_name(self.secure))
         user = self.logins.user(secret, touch=touch) if secret else None
         return None if user is None else Identity(user, secret, client)
@@ -164,7 +163,7 @@ class Gate:
         await app(scope, receive, send)
 
     def _refusal(self, path: str, scope: Scope) -> Response:
-        if path.startswith(("/api/", "/live/")) or self._policy.logins is None:
+        if path.startswith(("/api/", "/live/")) or not self._policy.logins:
             return JSONResponse({"version": 1, "error": "no login"}, 401)
         query = scope.get("query_string", b"").decode("latin-1")
         wanted = path + (f"?{query}" if query else "")

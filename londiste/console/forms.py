@@ -9,6 +9,7 @@ from typing import TypeVar
 from urllib.parse import parse_qsl
 
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
@@ -70,12 +71,10 @@ class Forms:
 
     def routes(self) -> list[Route]:
         """The routes of what the settings allow."""
-        found = []
-        if self._policy.logins is not None:
-            found += [
-                Route("/login", self._login, methods=["GET", "POST"]),
-                Route("/logout", self._logout, methods=["POST"]),
-            ]
+        found = [
+            Route("/login", self._login, methods=["GET", "POST"]),
+            Route("/logout", self._logout, methods=["POST"]),
+        ]
         if self._actions:
             found.append(Route("/action/{name}", self._action, methods=["GET", "POST"]))
         return found
@@ -84,8 +83,9 @@ class Forms:
 
     async def _login(self, request: HttpRequest) -> Response:
         logins = self._policy.logins
-        assert logins is not None
         wanted = next_page(request.query_params.get("next", ""))
+        if not logins:
+            raise HTTPException(404)
         if request.method != "POST":
             return self._login_page(wanted)
         form = await _form(request)
@@ -104,7 +104,8 @@ class Forms:
             return answer
         # Counted before it is known: attempts at the same time are as many as they are.
         logins.limiter.fail(*keys)
-        if not await run_in_threadpool(logins.verify, name, password):
+        known = await run_in_threadpool(logins.verify, name, password)
+        if not known:
             log.warning("console: failed login from %s", client)
             return self._login_page(wanted, "Wrong name or password.", 401)
         logins.limiter.succeed(*keys)
@@ -116,7 +117,7 @@ class Forms:
         secure = self._policy.secure
         kept = self._policy.browser(number or secrets.token_urlsafe(16), name)
         for kept_as, value, age in (
-            (cookie_name(secure), logins.begin(name), None),
+            (cookie_name(secure), logins.begin(name, known), None),
             (browser_cookie(secure), kept, _BROWSER_SECONDS),
         ):
             done.set_cookie(
@@ -130,7 +131,6 @@ class Forms:
 
     async def _logout(self, request: HttpRequest) -> Response:
         logins = self._policy.logins
-        assert logins is not None
         identity = identity_of(request)
         form = await _form(request)
         if identity is None or not self._policy.has_token(identity, form.get("token", "")):

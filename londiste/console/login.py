@@ -113,43 +113,61 @@ class Limiter:
 
 @dataclass
 class Session:
-    """A login: user, and the times of its start and its last request."""
+    """A login: user, the hash of his password, and the times of its start and its last request."""
 
     user: str
+    hash: str
     began: float
     seen: float
 
 
 class Logins:
-    """Users and their sessions.
+    """Users and their sessions; without users there is no login.
 
     users -- hashes of passwords by name.
     """
 
     def __init__(
-        self, users: Mapping[str, str], clock: Callable[[], float] = time.monotonic
+        self, users: Mapping[str, str] | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.limiter = Limiter(clock)
-        self._users = dict(users)
+        self._users = dict(users or {})
         self._clock = clock
         self._sessions: dict[str, Session] = {}
         self._lock = threading.Lock()
         self._places = threading.BoundedSemaphore(_AT_ONCE)
-        # For unknown names, so that they take as long as known ones.
-        self._nobody = next(iter(self._users.values()), "")
 
-    def verify(self, name: str, password: str) -> bool:
-        """Whether a user has this password."""
+    def __bool__(self) -> bool:
+        return bool(self._users)
+
+    def replace(self, users: Mapping[str, str]) -> None:
+        """Other users from now on: sessions of those whom they lack or change are over."""
+        with self._lock:
+            self._users = dict(users)
+            self._sessions = {
+                key: one for key, one in self._sessions.items() if users.get(one.user) == one.hash
+            }
+
+    def verify(self, name: str, password: str) -> str:
+        """The hash of a user who has this password; '' for all others."""
+        users = self._users
+        # Unknown names take as long as known ones.
+        known = users.get(name) or next(iter(users.values()), "")
         with self._places:
-            same = matches(self._users.get(name, self._nobody), password)
-        return same and name in self._users
+            same = matches(known, password)
+        return known if same and name in users else ""
 
-    def begin(self, user: str) -> str:
-        """A new session; its secret, for the cookie."""
+    def begin(self, user: str, known: str | None = None) -> str:
+        """A new session; its secret, for the cookie.
+
+        known -- the hash that the password has; None: the present one.  If it is another one by
+        now, the session is over at once.
+        """
         secret = secrets.token_urlsafe(32)
         now = self._clock()
         with self._lock:
-            self._sessions[_digest(secret)] = Session(user, now, now)
+            known = self._users.get(user, "") if known is None else known
+            self._sessions[_digest(secret)] = Session(user, known, now, now)
             while len(self._sessions) > MOST_SESSIONS:
                 oldest = min(self._sessions, key=lambda key: self._sessions[key].seen)
                 del self._sessions[oldest]
@@ -165,7 +183,8 @@ class Logins:
             found = self._sessions.get(_digest(secret))
             if found is None:
                 return None
-            if now - found.seen > IDLE_SECONDS or now - found.began > LONGEST_SECONDS:
+            late = now - found.seen > IDLE_SECONDS or now - found.began > LONGEST_SECONDS
+            if late or self._users.get(found.user) != found.hash:
                 del self._sessions[_digest(secret)]
                 return None
             if touch:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -11,9 +12,11 @@ import click
 
 from londiste.cascade.model import NodeType
 from londiste.cli import options, output
-from londiste.errors import BadOption
+from londiste.daemon.loop import describe
+from londiste.errors import BadOption, LondisteError
 from londiste.monitor.place import Place, of_file
 from londiste.settings import WebSettings, WorkerSettings, cascade_file
+from londiste.settings.loading import taken_over
 
 if TYPE_CHECKING:
     from londiste.console.access import Policy
@@ -23,6 +26,10 @@ if TYPE_CHECKING:
 #: Seconds between two looks whether the process is to stop; a signal ends the wait.
 _LONG = 3600.0
 _SHORTEST_PASSWORD = 10
+#: What the console cannot change while it runs: all but its users.
+FIXED = tuple(name for name in WebSettings.__annotations__ if name not in ("sections", "users"))
+
+log = logging.getLogger(__name__)
 
 
 @click.command()
@@ -43,19 +50,21 @@ def web(context: options.Context, daemon: options.DaemonCall, user: str | None) 
     if user is not None:
         _print_user(user)
         return
-    own = context.in_background(context.settings(WebSettings), daemon)
+
+    def read() -> WebSettings:
+        return context.in_background(context.settings(WebSettings), daemon)
+
+    own = read()
     if daemon.signalled(own.pidfile, by_run=True):
         return
     _require()
-    from londiste.console import security, server
+    from londiste.console import server
     from londiste.console.app import Console
     from londiste.console.collect import Collector
     from londiste.console.history import History
     from londiste.console.watch import Watch
 
     policy = _policy(own)
-    security.public_host(own.public_url)
-    security.refuse_open(own.listen, has_login=policy.is_closed, actions=own.actions)
     nodes = _places(context)
     nodes()
     with contextlib.closing(server.bound(own.listen)) as listener:
@@ -73,22 +82,46 @@ def web(context: options.Context, daemon: options.DaemonCall, user: str | None) 
             watch.start()
             with server.serving(console.app(own.public_url, forms), listener):
                 while not signals.stopping:
-                    signals.reload_wanted()
+                    if signals.reload_wanted():
+                        own = _reloaded(own, read, policy)
                     signals.wait(_LONG)
                 watch.stop()
 
 
+def _reloaded(own: WebSettings, read: Callable[[], WebSettings], policy: Policy) -> WebSettings:
+    """The settings of the file after SIGHUP; their users replace those of the policy."""
+    from londiste.console import security
+    from londiste.console.login import users_of
+
+    try:
+        new = read()
+        _policy(new)
+        users = users_of(new.users)
+        has_login = bool(users) or policy.proxy is not None
+        security.refuse_open(own.listen, has_login=has_login, actions=own.actions)
+    except LondisteError as error:
+        log.error("settings not reloaded, the old ones stay: %s", describe(error))
+        return own
+    new = taken_over(own, new, FIXED)
+    policy.logins.replace(users)
+    log.info("reloaded the settings")
+    return new
+
+
 def _policy(own: WebSettings) -> Policy:
-    """Who may reach the console, by its settings."""
+    """Who may reach the console, by its settings.  Raises BadOption if they leave it open."""
+    from londiste.console import security
     from londiste.console.access import Policy, proxy_of
     from londiste.console.login import Logins, users_of
 
-    users = users_of(own.users)
-    return Policy(
-        Logins(users) if users else None,
+    security.public_host(own.public_url)
+    policy = Policy(
+        Logins(users_of(own.users)),
         proxy_of(own.auth_header, own.auth_proxies),
         own.public_url.lower().startswith("https:"),
     )
+    security.refuse_open(own.listen, has_login=policy.is_closed, actions=own.actions)
+    return policy
 
 
 def _print_user(name: str) -> None:

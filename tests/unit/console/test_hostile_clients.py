@@ -166,7 +166,7 @@ def test_a_request_names_one_known_host(
 def test_another_site_does_not_start_a_dry_run(start: Start) -> None:
     """With a proxy that names the user, the browser sends no cookie that could be withheld."""
     proxy = proxy_of("X-Remote-User", ["127.0.0.1"])
-    browser = start(Policy(None, proxy))
+    browser = start(Policy(proxy=proxy))
     path = "/action/pause?node=leaf"
     for site in ("cross-site", "same-site"):
         answer = browser("GET", path, X_Remote_User="anna", Sec_Fetch_Site=site)

@@ -272,6 +272,21 @@ def test_a_login_sets_a_cookie_with_its_flags_and_a_logout_ends_the_session(star
     stream.close()
 
 
+def test_other_users_end_the_sessions_of_those_who_are_removed_or_changed() -> None:
+    other = hashed("other")
+    logins = Logins({"anna": HASH, "otto": HASH, "eva": HASH})
+    anna, otto, eva = (logins.begin(name) for name in ("anna", "otto", "eva"))
+    logins.replace({"otto": HASH, "eva": other})
+    assert [logins.user(one) for one in (anna, otto, eva)] == [None, "otto", None]
+    # The password was compared before the change.
+    assert logins.user(logins.begin("eva", HASH)) is None
+    assert (logins.verify("eva", PASSWORD), logins.verify("eva", "other")) == ("", other)
+    logins.replace({"anna": HASH})
+    assert [logins.user(one) for one in (anna, otto)] == [None, None]
+    logins.replace({})
+    assert not logins and not Policy(logins).is_closed
+
+
 @pytest.mark.parametrize("other", ['x={"a": 1}', "a b", "flag", "x[y]=1", 'x="', ";"])
 def test_cookies_of_other_programs_end_no_session(other: str) -> None:
     for header in (f"{other}; londiste=secret", f"londiste=secret; {other}"):
@@ -379,12 +394,12 @@ def test_actions_are_not_there_unless_they_are_allowed(start: Start) -> None:
 
 def test_a_user_whom_a_proxy_names_needs_no_password(start: Start) -> None:
     proxy = Proxy("X-Remote-User", (ip_network("127.0.0.1/32"),))
-    browser = start(Policy(None, proxy))
+    browser = start(Policy(proxy=proxy))
     assert browser("GET", "/cascade").status == 401
     page = browser("GET", "/cascade", X_Remote_User="anna")
     assert page.status == 200
     assert "anna" in page.text  # type: ignore[attr-defined]
     assert "Log out" not in page.text  # type: ignore[attr-defined]
     assert browser("GET", "/login").status == 401 or browser("GET", "/login").status == 404
-    strange = start(Policy(None, Proxy("X-Remote-User", (ip_network("10.0.0.0/8"),))))
+    strange = start(Policy(proxy=Proxy("X-Remote-User", (ip_network("10.0.0.0/8"),))))
     assert strange("GET", "/cascade", X_Remote_User="anna").status == 401

@@ -1,7 +1,10 @@
-"""Section [web] of a cascade's file: read, checked, and started by ``londiste run``."""
+"""Section [web] of a cascade's file: read, checked, reloaded, and started by ``londiste run``."""
 
 from __future__ import annotations
 
+import re
+import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +12,9 @@ import pytest
 from londiste.cascadefile.daemons import daemons
 from londiste.errors import BadOption
 from londiste.settings import WebSettings, WorkerSettings, cascade_file, load
+from tests.support.scenarios.processes import Processes
+from tests.support.waiting import wait_for
+from tests.unit.console.test_login import HASH, PASSWORD, Browser
 
 FILE = """
 [nodes.main]
@@ -57,3 +63,62 @@ def test_a_file_of_one_node_may_have_the_section(tmp_path: Path) -> None:
     path.write_text("[web]\nlisten = '0.0.0.0'\n")
     with pytest.raises(BadOption, match="HOST:PORT"):
         load(WebSettings, path, {})
+
+
+def test_a_console_of_which_only_users_change_is_reloaded(tmp_path: Path) -> None:
+    path = tmp_path / "shop.toml"
+
+    def fixed(section: str) -> tuple[object, ...]:
+        path.write_text(f"{FILE}[web]\n{section}\n")
+        file = cascade_file.read(path)
+        assert file is not None
+        found = daemons(
+            file, (), ["londiste"], lambda node: load(WorkerSettings, path, {}, node=node)
+        )
+        return found[-1].fixed
+
+    assert fixed("") == fixed('users = ["a:b"]') != fixed("actions = true")
+
+
+@pytest.mark.slow
+def test_a_signal_replaces_the_users_and_ends_sessions_of_removed_ones(tmp_path: Path) -> None:
+    path = tmp_path / "shop.toml"
+    processes = Processes(tmp_path)
+
+    def write(*users: str, **keys: object) -> None:
+        listed = {"listen": "127.0.0.1:0", "users": [f"{name}:{HASH}" for name in users], **keys}
+        path.write_text(FILE + "[web]\n" + "".join(f"{k} = {v!r}\n" for k, v in listed.items()))
+        path.chmod(0o600)
+
+    write("anna", "otto")
+    argv = [sys.executable, "-m", "londiste", "-c", str(path), "web"]
+    process = processes.start("web", argv)
+
+    def says(text: str) -> re.Match[str]:
+        return wait_for(lambda: re.search(text, process.said()), what=text)
+
+    def reloaded(text: str, count: int = 1) -> None:
+        process.send(signal.SIGHUP)
+        wait_for(lambda: process.said().count(text) >= count, what=text)
+
+    try:
+        place = says(r"console: http://([\d.]+):(\d+)")
+        anna, otto, late = (Browser((place[1], int(place[2]))) for _ in range(3))
+        assert (anna.log_in().status, otto.log_in("otto").status) == (303, 303)
+
+        write("otto", "late", refresh=1.0)
+        reloaded("reloaded the settings")
+        says("changed settings that need a restart: refresh")
+        assert (anna("GET", "/tables").status, anna.log_in().status) == (303, 401)
+        assert (otto("GET", "/tables").status, late.log_in("late").status) == (200, 303)
+
+        # Without users all who reach it would have its actions.
+        write(listen="0.0.0.0:0")
+        reloaded("settings not reloaded, the old ones stay")
+        write("otto:")
+        reloaded("settings not reloaded, the old ones stay", 2)
+        assert otto("GET", "/tables").status == 200
+        assert PASSWORD not in process.said() and HASH not in process.said()
+        assert process.stop() == 0
+    finally:
+        assert not processes.close()
