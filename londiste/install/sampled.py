@@ -2,12 +2,16 @@
 
 A copy of some rows of each captured table is written to, in a temporary table with a trigger of the
 same arguments, once with the old and once with the new functions.  Everything is rolled back.
+
+All of that runs with the rights of the installer.  So triggers are left out where it would run code
+of a role without these rights.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -16,6 +20,8 @@ from psycopg import sql
 
 from londiste.db.connection import Connection
 from londiste.db.queries import query
+
+log = logging.getLogger(__name__)
 
 #: Rows of each table that are tried.
 _ROWS = 100
@@ -37,6 +43,17 @@ class Trigger(NamedTuple):
     args: Sequence[str]
 
 
+class Captured(NamedTuple):
+    """A trigger, and what is known of its table; doubts -- why its code is not run, or ''.
+
+    strangers -- a role without the rights of this one owns the table or may add triggers to it.
+    """
+
+    trigger: Trigger
+    strangers: bool
+    doubts: str
+
+
 class Sample(NamedTuple):
     """A trigger, and a temporary table with sample rows."""
 
@@ -51,11 +68,15 @@ class _TakenBack(Exception):
 def take_samples(conn: Connection) -> list[Sample]:
     """Keeps sample rows of each captured table until the transaction ends.
 
-    An empty table gives one row without values.
+    An empty table gives one row without values.  A warning names the triggers that are left out.
     """
+    _hold_tables(conn)
     samples = []
-    for number, row in enumerate(conn.execute(query("row_triggers")).fetchall()):
-        trigger = Trigger._make([*row[:4], tuple(row[4])])
+    for number, captured in enumerate(_captured(conn)):
+        trigger = captured.trigger
+        if reason := why_untried(captured):
+            log.warning("trigger %s of %s is not tested: %s", trigger.name, trigger.table, reason)
+            continue
         rows = f"sample_rows_{number}"
         table, names = sql.SQL(trigger.table), sql.Identifier("pg_temp", rows)
         conn.execute(
@@ -72,6 +93,41 @@ def take_samples(conn: Connection) -> list[Sample]:
             )
         samples.append(Sample(trigger, rows))
     return samples
+
+
+def why_untried(captured: Captured) -> str:
+    """Why a trigger is not tried: a role without our rights has code there; or ''."""
+    if captured.doubts:
+        return captured.doubts
+    if captured.strangers and any(map(_is_expression, captured.trigger.args[1:])):
+        return "its expressions are those of a role without the rights of this one"
+    return ""
+
+
+def _is_expression(argument: str) -> bool:
+    name, equals, _ = argument.partition("=")
+    return bool(equals) and name.strip().lower() not in {"ignore", "pkey"}
+
+
+def _hold_tables(conn: Connection) -> None:
+    """Keeps the captured tables as they are until the transaction ends; rows can be written.
+
+    A superuser also keeps their schemas, whose owner could put others in their place.
+    """
+    holds = conn.execute("select current_setting('is_superuser') = 'on'").fetchone() == (True,)
+    for table, schema in conn.execute(query("sample_tables")).fetchall():
+        if holds:
+            conn.execute(
+                "select from pg_catalog.pg_namespace where oid = %s for key share", [schema]
+            )
+        conn.execute(sql.SQL("lock table {} in row exclusive mode").format(sql.SQL(table)))
+
+
+def _captured(conn: Connection) -> list[Captured]:
+    return [
+        Captured(Trigger._make([*row[:4], tuple(row[4])]), *row[5:])
+        for row in conn.execute(query("row_triggers")).fetchall()
+    ]
 
 
 def events(conn: Connection, samples: Sequence[Sample]) -> dict[Trigger, dict[str, Written]]:

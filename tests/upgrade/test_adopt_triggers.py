@@ -16,6 +16,7 @@ from londiste.errors import InstallError
 from londiste.install import adopt, source
 from londiste.install.source import FileKind
 from tests.fixtures.cluster import Database
+from tests.fixtures.owners import OWNER, make_scene
 
 FROZEN = Path(__file__).parent / "frozen" / "4.0.0"
 TABLE = 'create table t (id int primary key, "user" text, v text, secret text)'
@@ -105,3 +106,58 @@ def test_tables_of_any_shape_are_tried(extended: Database) -> None:
     )
     assert adopt.adopt(extended.connect())
     assert extended.value("select count(*) from odd") == 1
+
+
+#: Tables of a role, each with one way to have its function called.
+_EVIL = f"""
+    create sequence vault.calls;
+    create function shop.evil(text) returns text immutable language plpgsql as $$
+    begin
+        perform pg_catalog.nextval('vault.calls');
+        return $1;
+    exception
+        when others then
+            return $1;
+    end
+    $$;
+    alter function shop.evil(text) owner to {OWNER};
+    set role {OWNER};
+    create domain shop.checked as text check (shop.evil(value) <> 'no');
+    create table shop.expression (id int primary key, v text);
+    create table shop.generated (id int primary key, v text,
+        w text generated always as (shop.evil(v)) stored);
+    create table shop.domain (id int primary key, v shop.checked);
+    create table shop.index (id int primary key, v text);
+    create index on shop.index (shop.evil('indexed'));
+    create table shop.checked_rows (id int primary key,
+        v text check (shop.evil('checked') <> 'no'));
+    create table shop.plain (id int primary key, v text check (v <> ''), w text generated always as
+        (lower(v)) stored);
+"""
+_HOSTILE = ("expression", "generated", "domain", "index", "checked_rows")
+
+
+def test_no_code_of_an_owner_runs_as_the_installer(
+    extended: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_scene(extended)
+    extended.execute(_EVIL)
+    arguments = {"expression": ", 'ev_extra4=shop.evil(''e'')'", "plain": ", 'ignore=v', 'backup'"}
+    for table in (*_HOSTILE, "plain"):
+        extended.execute(
+            f"insert into shop.{table} values (1, 'a');"
+            f" create trigger cap after insert or update or delete on shop.{table}"
+            f" for each row execute function pgq.sqltriga('q'{arguments.get(table, '')});"
+        )
+    # Its own table, to which the role may add triggers.
+    extended.execute(
+        f"grant trigger on t to {OWNER}; create trigger cap after insert on t"
+        " for each row execute function pgq.sqltriga('q', 'when=true')"
+    )
+    extended.execute("alter sequence vault.calls restart")
+    with caplog.at_level("WARNING", logger="londiste.install.sampled"):
+        assert adopt.adopt(extended.connect())
+    # The sample is rolled back; a sequence is not.
+    assert extended.value("select not is_called from vault.calls")
+    named = {record.args[1] for record in caplog.records if isinstance(record.args, tuple)}
+    assert named == {*(f"shop.{table}" for table in _HOSTILE), "public.t"}
