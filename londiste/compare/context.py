@@ -21,6 +21,7 @@ from londiste.db import bulk_catalog
 from londiste.db.connection import Connection, describe_dsn, session
 from londiste.db.names import TableName, argument
 from londiste.db.queries import try_condition
+from londiste.db.sessions.view_guard import reading
 from londiste.engine.base import Engine
 from londiste.error_values import server_text
 from londiste.errors import (
@@ -240,8 +241,10 @@ def pair_up(
 
     warn -- log the columns that are not compared.
     """
-    if asked.where:
-        for conn, name in ((root, table.name), (node, table.dest)):
+    for conn, name in ((root, table.name), (node, table.dest)):
+        with reading(conn, name):
+            pass
+        if asked.where:
             try:
                 try_condition(conn, name.quoted, asked.where)
             except psycopg.Error as error:

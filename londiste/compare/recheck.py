@@ -10,6 +10,7 @@ from londiste.compare.row_diff import Suspect
 from londiste.compare.row_text import fields, lines, transformed
 from londiste.db.connection import Connection
 from londiste.db.ddl import typed
+from londiste.db.sessions.view_guard import refuse_views
 from londiste.engine.tasks import key_hash
 
 #: Keys of one statement.
@@ -24,6 +25,8 @@ def look(
     The row filter of the table holds, a condition of the command does not: a row that is inside of
     it on one side and outside on the other is one row that differs, not one too many.
     """
+    refuse_views(root, table.pair.table, conditions=[table.wanted])
+    refuse_views(node, table.pair.dest)
     root_rows = transformed(node, table, list(fetch(root, table, suspects, root=True)))
     node_rows = list(fetch(node, table, suspects, root=False))
     return differences(root_rows, node_rows, [table.columns.index(name) for name in table.key])

@@ -21,6 +21,7 @@ from londiste.compare.pause_at_tick import Aligned
 from londiste.compare.row_text import fields, lines, transformed_sides
 from londiste.db import catalog
 from londiste.db.connection import Connection
+from londiste.db.sessions.view_guard import refuse_views
 from londiste.engine.base import Engine
 from londiste.engine.tasks import SEEDS, key_hash, row_text, snapshot_session
 
@@ -122,6 +123,8 @@ def drill(task: Drill) -> Drilled:
 def drill_between(root: Connection, node: Connection, task: Drill) -> Drilled:
     """Runs ``drill`` in the transactions of two sessions."""
     table = task.piece.table
+    refuse_views(root, table.pair.table, conditions=[table.root_where])
+    refuse_views(node, table.pair.dest, conditions=[table.node_where])
     found: list[Suspect] = []
     more = False
     for condition in _passes(task, (root, node)):

@@ -59,6 +59,7 @@ def bounds(
         keep=sql.Literal(keep if keep < 1.0 else 2.0),
         count=sql.Literal(count),
     )
+    # TABLESAMPLE is not for views, so the server refuses one that has taken the name.
     with translated(conn):
         return [tuple(map(str, row)) for row in conn.execute(statement)]
 

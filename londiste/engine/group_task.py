@@ -20,6 +20,7 @@ from londiste.daemon import crash
 from londiste.db import call, copy, owner, table_fingerprint
 from londiste.db.connection import Connection, connect, describe_dsn, keep_role
 from londiste.db.queries import query, translated
+from londiste.db.sessions.view_guard import refuse_views
 from londiste.engine.spec import GroupSpec, Member, MemberDone
 from londiste.engine.tasks import (
     OTHER_COLUMNS,
@@ -162,8 +163,11 @@ def _lock(sides: _Sides, source: Connection, target: Connection, member: Member)
                 )
             )
             mark = table_fingerprint.later(target, member.target_table)
+            # All of it.  The server refuses TABLESAMPLE of a view that has taken the name.
             rows = target.execute(
-                sql.SQL("select exists (select from only {})").format(member.target_table.sql)
+                sql.SQL("select exists (select from only {} tablesample system (100))").format(
+                    member.target_table.sql
+                )
             )
         here, some = mark(), rows.fetchone()
     reason = table_fingerprint.changed(
@@ -203,6 +207,7 @@ class _Sides:
                 silent_seconds=self.spec.answer_seconds,
             )
             use_snapshot(self._source, self.spec.source, self.spec.snapshot)
+            refuse_views(self._source)
 
     @contextlib.contextmanager
     def one_table(self) -> Iterator[tuple[Connection, Connection]]:

@@ -14,6 +14,7 @@ from psycopg.rows import dict_row
 
 from londiste.db.connection import session
 from londiste.db.queries import query
+from londiste.db.sessions.view_guard import reading
 from londiste.engine.spec import CopySpec
 from londiste.errors import LondisteError, StateError
 
@@ -74,7 +75,8 @@ def _named(spec: CopySpec, where: str) -> LondisteError | None:
             table=spec.source_table.own(spec.source_tree),
             where=sql.SQL(" where " + where) if where else sql.SQL(""),
         )
-        found = cursor.execute(statement).fetchone()
+        with reading(conn, spec.source_table, conditions=[where]):
+            found = cursor.execute(statement).fetchone()
     if found is None:
         return None
     by_size = sorted(zip(found["s"], columns, strict=True), reverse=True)

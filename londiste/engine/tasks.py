@@ -20,6 +20,7 @@ from londiste.db import call, catalog, copy, owner, table_fingerprint
 from londiste.db.connection import Connection, describe_dsn, keep_role
 from londiste.db.names import TableName
 from londiste.db.queries import flush_commits, query, translated
+from londiste.db.sessions.view_guard import refuse_views
 from londiste.engine import row_transform, session_pool
 from londiste.engine.oversized_rows import explained
 from londiste.engine.spec import Checksum, Chunk, ChunkDone, CompareSpec, CopySpec, Sums
@@ -164,6 +165,7 @@ def checksum(spec: CompareSpec) -> Checksum:
     name, limit = f"londiste compare {spec.table}", spec.answer_seconds
     # A piece, or a small table, is read in less time than a session takes to open.
     with snapshot_session(spec.dsn, spec.snapshot, name, keep=True, answer_seconds=limit) as conn:
+        refuse_views(conn, spec.table, conditions=[spec.where])
         buckets = sums(conn, spec)
         moved = catalog.moved(conn, spec.table)
         crash.point("compare.mid-range")
@@ -333,6 +335,7 @@ def _reading(spec: CopySpec, *, keep: bool) -> Iterator[tuple[Connection, str | 
                 _same_storage(conn, spec)
             if spec.source_shape is not None:
                 _same_shape(conn, spec)
+            refuse_views(conn, spec.source_table, conditions=[spec.where])
             yield conn, None
         return
     with session_pool.lent(spec.source, name=name, keep=keep, answer_seconds=limit) as conn:
@@ -341,6 +344,7 @@ def _reading(spec: CopySpec, *, keep: bool) -> Iterator[tuple[Connection, str | 
             # The lock before the snapshot: a table that ALTER TABLE rewrites in between would
             # look empty.
             _lock(conn, spec)
+            refuse_views(conn, spec.source_table, conditions=[spec.where])
             row = conn.execute(query("current_snapshot")).fetchone()
         assert row is not None
         yield conn, str(row[0])

@@ -17,6 +17,7 @@ from londiste.db.connection import Connection, session
 from londiste.db.names import TableName
 from londiste.db.queries import fetch, records, translated
 from londiste.db.sessions import schema_guard
+from londiste.db.sessions.view_guard import reading
 from londiste.db.structure.introspect import extensions, schemas
 from londiste.dsn import without_secrets
 from londiste.errors import (
@@ -301,7 +302,7 @@ def with_rows(conn: Connection, names: list[TableName]) -> list[TableName]:
     found = []
     for row in fetch(conn, "migrate_relations", names=wanted):
         name = TableName(row["schema"], row["name"])
-        with translated(conn):
+        with translated(conn), reading(conn, name):
             cursor = conn.execute(f"select from {name.quoted} limit 1".encode())
             held = cursor.fetchone() is not None
         if held:

@@ -11,6 +11,7 @@ from londiste.db.bulk_catalog import TableFacts
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.queries import translated
+from londiste.db.sessions.view_guard import reading
 from londiste.errors import LondisteError, NodeUnreachable
 from londiste.replication.commands.add_table_step import AddTable
 from londiste.replication.forwarding import combined_queue
@@ -109,11 +110,12 @@ def _rows(conn: Connection, table: TableFacts, *, tree: bool) -> str:
         with translated(conn), conn.transaction():
             conn.execute(f"set local statement_timeout = {_LOOK_MS}")
             conn.execute(f"set local lock_timeout = {_LOOK_MS}")
-            row = conn.execute(
-                sql.SQL("select count(*) from (select from {} limit {}) r").format(
-                    table.name.own(tree), _COUNTED + 1
-                )
-            ).fetchone()
+            with reading(conn, table.name):
+                row = conn.execute(
+                    sql.SQL("select count(*) from (select from {} limit {}) r").format(
+                        table.name.own(tree), _COUNTED + 1
+                    )
+                ).fetchone()
     except NodeUnreachable:
         raise
     except LondisteError:

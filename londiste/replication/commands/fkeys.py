@@ -19,6 +19,7 @@ from londiste.db import owner
 from londiste.db.connection import Connection
 from londiste.db.names import TableName, argument, quote
 from londiste.db.queries import first, records, translated
+from londiste.db.sessions.view_guard import reading
 from londiste.errors import LondisteError, StateError, UnknownTable
 from londiste.handlers.base import literal
 from londiste.orchestration.connections import Connections
@@ -365,7 +366,7 @@ _COUNTED = 1_000
 def _number(conn: Connection, statement: str) -> str:
     """How many rows a statement finds, in words."""
     counting = f"select count(*) from ({statement} limit {_COUNTED}) as found"  # noqa: S608
-    with translated(conn):
+    with translated(conn), reading(conn):
         row = conn.execute(counting.encode()).fetchone()
     number = row[0] if row else 0
     return (

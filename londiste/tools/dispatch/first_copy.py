@@ -27,6 +27,7 @@ from londiste.db.connection import Connection, whereabouts
 from londiste.db.copy import unescaped
 from londiste.db.names import TableName, argument, word
 from londiste.db.queries import translated, tuples
+from londiste.db.sessions.view_guard import reading, refuse_views
 from londiste.db.snapshot import Snapshot
 from londiste.errors import (
     BadOption,
@@ -86,6 +87,7 @@ class SourceSnapshot:
         statement = sql.SQL("select {} from {}").format(
             sql.SQL(", ").join(map(sql.Identifier, names)), table.name.own(table.tree)
         )
+        refuse_views(conn, table.name)
         for block in blocks.read(conn, statement.as_string(conn)):
             yield [
                 RowChange(0, 0, table.name, Op.INSERT, table.key, image)
@@ -298,7 +300,7 @@ def require_empty(conn: Connection, table: TableName) -> None:
         conn.execute(sql.SQL("lock table {} in row exclusive mode").format(table.sql))
     # Again: behind the lock it stays what it is.
     _require_table(conn, table)
-    with translated(conn):
+    with translated(conn), reading(conn, table):
         statement = sql.SQL("select exists (select from {})").format(table.sql)
         ((filled,),) = conn.execute(statement).fetchall()
     if filled:

@@ -48,6 +48,21 @@ def test_a_comparison_and_a_repair_run_no_check(line: Line) -> None:
     assert line.run(leaf, "repair", "--apply").code == 0
     assert leaf.database.value(QUIET) is False
     assert leaf.database.value("select count(*) from public.t where v = id::int::text") == 9
+    # The owner puts a view in the place of the table.
+    leaf.database.execute(
+        "alter table public.t rename to kept; create view public.t as"
+        " select id, v, more from public.kept where public.evil(id::int);"
+        f" alter view public.t owner to {OWNER}"
+    )
+    for words in (
+        ["compare"],
+        ["compare", "--where", "id > 3"],
+        ["compare", "--continuous", "--once"],
+        ["repair", "--apply"],
+    ):
+        done = line.run(leaf, *words)
+        assert (done.code, "error: public.t is a view" in done.err) == (3, True), str(done)
+        assert leaf.database.value(QUIET) is False
 
 
 @pytest.mark.parametrize(

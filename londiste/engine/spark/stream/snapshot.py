@@ -23,6 +23,7 @@ from londiste.db import catalog
 from londiste.db.connection import Connection, connect, session, whereabouts
 from londiste.db.copy import unescaped
 from londiste.db.queries import flush_commits, translated, tuples
+from londiste.db.sessions.view_guard import refuse_views
 from londiste.engine.spark.stream.options import Options
 from londiste.engine.spark.stream.rows import batches
 from londiste.engine.spark.stream.typed_rows import Typed
@@ -144,6 +145,7 @@ def _values(
     typed = Typed(table, shape.columns, options.values)
     convert = [converter(column, options.values) for column in shape.columns]
     meta = ("insert", tick.id, tick.time, None, 0, None, str(table))
+    refuse_views(conn, table)
     for block in blocks.read(conn, statement.as_string(conn)):
         for line in block.lines():
             values = []
