@@ -20,7 +20,14 @@ with place as (
     select r.place, r.sequence, false as routine, r.oid as object, r.relowner as owner, a.grantee,
         r.relname as name, r.queue, a.privilege_type as privilege, a.is_grantable
     from relation r
-    cross join pg_catalog.aclexplode(r.relacl) a
+    -- Also rights on columns, which end with those on the table.
+    cross join lateral (
+        select r.relacl
+        union all
+        select c.attacl from pg_catalog.pg_attribute c
+        where c.attrelid = r.oid and c.attacl is not null
+    ) as given (acl)
+    cross join pg_catalog.aclexplode(given.acl) a
     where a.privilege_type in ('UPDATE', 'DELETE', 'TRUNCATE', 'TRIGGER')
         or a.privilege_type = 'INSERT' and (r.queue is null or r.queue = any (%(nodes)s::text[]))
         or a.privilege_type = 'USAGE' and r.queue is not null

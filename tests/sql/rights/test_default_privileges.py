@@ -27,6 +27,10 @@ _HELD = """
         select c.oid::regclass::text, c.relacl from pg_class c
         where c.relnamespace::regnamespace::text = any (%s)
         union all
+        select c.oid::regclass || '.' || a.attname, a.attacl
+        from pg_class c join pg_attribute a on a.attrelid = c.oid
+        where c.relnamespace::regnamespace::text = any (%s)
+        union all
         select p.oid::regprocedure::text, p.proacl from pg_proc p
         where p.pronamespace::regnamespace::text = any (%s)
     ) as o (what, acl), aclexplode(o.acl) a
@@ -58,7 +62,7 @@ def give(database: Database, role: str, where: str = "") -> None:
 
 def held(database: Database, role: str) -> list[str]:
     schemas = [*SCHEMAS, "londiste_apply"]
-    return [line for (line,) in database.execute(_HELD, schemas, schemas, schemas, role)]
+    return [line for (line,) in database.execute(_HELD, *[schemas] * 4, role)]
 
 
 def test_a_new_database_has_the_declared_rights(database: Database, app: str) -> None:
@@ -146,6 +150,17 @@ def test_rights_of_an_earlier_release_are_reported_with_what_revokes_them(
     assert default_rights.find(pgq_db.connect()) == ()
 
 
+def test_rights_on_columns_are_reported_with_what_revokes_them(pgq_db: Database, app: str) -> None:
+    pgq_db.execute(f"grant update (queue_ticker_paused), select (queue_name) on pgq.queue to {app}")
+    found = default_rights.find(pgq_db.connect())
+    assert [(one.role, one.relations) for one in found] == [(app, 1)]
+    pgq_db.execute(found[0].remedy)
+    assert default_rights.find(pgq_db.connect()) == ()
+    assert not pgq_db.value(
+        "select has_any_column_privilege(%s, 'pgq.queue', 'insert, update')", app
+    )
+
+
 NODE = (
     "select pgq_node.register_location('q', 'root', 'dbname=root', false)",
     "select pgq_node.create_node('q', 'root', 'root', 'root.w', null, null, null)",
@@ -176,6 +191,9 @@ def test_rights_that_are_no_administrators_are_not_reported(pgq_db: Database, ap
         ("update", "sequence {node}_id_seq"),
         ("usage", "sequence {other}_way"),
         ("delete", "{other}_0"),
+        ("insert (ev_id, ev_data)", "{node}_0"),
+        ("insert (ev_id)", "{node}"),
+        ("update (ev_data)", "{other}_0"),
     ],
 )
 def test_a_right_on_events_that_no_producer_has_is_reported_and_revoked_alone(
@@ -190,7 +208,8 @@ def test_a_right_on_events_that_no_producer_has_is_reported_and_revoked_alone(
     pgq_db.execute(f"grant {right} on {place} to {app} with grant option")
     pgq_db.execute(f"set role {app}; grant {right} on {place} to pgq_reader; reset role")
     found = default_rights.find(pgq_db.connect())[0]
-    assert found.remedy == f"revoke {right} on {place} from {app} cascade"
+    # A right on columns ends with that on the table.
+    assert found.remedy == f"revoke {right.partition(' (')[0]} on {place} from {app} cascade"
     # A node revokes it by itself, with each change of its event tables.
     pgq_db.execute("select pgq.grant_perms('q')" if "{node}" in what else found.remedy)
     assert held(pgq_db, app) == before

@@ -7,7 +7,8 @@ as $$
  * Revokes the rights to write into the tables of a queue, and to take numbers of its sequences, from all roles
  * but administrators.
  *
- * Administrators are the owner, and roles that are members of pgq_admin.
+ * Administrators are the owner, and roles that are members of pgq_admin.  Rights on columns end with those
+ * on the table.
  */
 declare
     v_grant record;
@@ -21,7 +22,12 @@ begin
                 pgq.quote_fqname(i_queue.queue_data_pfx), pgq.quote_fqname(i_queue.queue_event_seq),
                 pgq.quote_fqname(i_queue.queue_tick_seq), pgq._way_seq(i_queue)]) as t (name)
             join pg_class as c on c.oid = to_regclass(t.name)
-            cross join lateral aclexplode(c.relacl) as a
+            cross join lateral (
+                select c.relacl
+                union all
+                select k.attacl from pg_attribute as k where k.attrelid = c.oid and k.attacl is not null
+            ) as given (acl)
+            cross join lateral aclexplode(given.acl) as a
             left join pg_roles as r on r.oid = a.grantee
         where a.privilege_type not in ('SELECT', 'MAINTAIN')
             and a.grantee <> c.relowner
