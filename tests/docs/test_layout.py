@@ -28,6 +28,7 @@ REPLICATION = (
         "coverage",
         "lost_rows",
         "branch_rows",
+        "replicated_rows",
         "notifications",
         "renamed_tables",
         "replication_role",

@@ -25,7 +25,7 @@ from londiste.orchestration.connections import Connections
 from londiste.orchestration.lock_retry import with_table
 from londiste.orchestration.plan import CommandPlan
 from londiste.orchestration.steps import NodeStep, Step
-from londiste.replication import renamed_tables
+from londiste.replication import renamed_tables, replicated_rows
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import change_form, root_trigger
 from londiste.replication.commands.change_handler import trigger_words
@@ -294,9 +294,12 @@ class Mend(NodeStep):
             tables.refresh_capture(conn, self.queue, self.dest)
             return
         words = [] if self.node_type == "leaf" else self._words(conn)
+        kinds = first(conn, "always_kinds", queue=self.queue, table=str(self.dest))
         # What is left of them, disabled, would otherwise pass for being there.
         tables.drop_table_triggers(conn, self.queue, self.table)
         tables.create_trigger(conn, self.queue, self.table, words, self.dest, self.node_type)
+        if self.node_type != "leaf" and kinds is not None and kinds[0]:
+            replicated_rows.fire_always(conn, self.queue, self.dest)
 
     def _words(self, conn: Connection) -> Sequence[str]:
         """The words for ``londiste.create_trigger``: the same kind with the same options."""

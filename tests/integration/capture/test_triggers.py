@@ -114,6 +114,21 @@ def test_a_native_capture_comes_back_with_all_its_options(
     assert before[0][0][:2] == ["q", "public.t"]
 
 
+def test_a_capture_of_replicated_rows_stays_one_when_it_is_restored(
+    nodes_of: Nodes, londiste: CommandLine
+) -> None:
+    root = nodes_of.root()
+    root.db.execute("create table t (id int primary key)")
+    for options in ((), ("--trigger", "logutriga")):
+        assert londiste(root.db, "add-table", "t", *options).code == 0
+        root.db.value("select londiste.fire_always('q', 't')")
+        root.db.execute('alter table t disable trigger "_londiste_q"')
+        assert londiste(root.db, "triggers", "--restore").code == 0
+        rows = shown(root, londiste)
+        assert {row["fires"] for row in rows if "no_partition" not in row["trigger"]} == {"always"}
+        assert londiste(root.db, "remove-table", "t").code == 0
+
+
 def test_options_that_nothing_shows_any_more_are_named(
     nodes_of: Nodes, londiste: CommandLine
 ) -> None:

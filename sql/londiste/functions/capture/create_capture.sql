@@ -17,8 +17,9 @@ as $$
  *     the table refuses writes instead.
  * i_event_table -- name of the table in its events; null (default): the name in this database.
  *
- * The function replaces an existing capture with the same names.  The caller must own the table and
- * have the right to create functions in schema londiste_capture.  The table needs a column (LD100), because
+ * The function replaces an existing capture with the same names.  If its triggers also fire for
+ * replicated rows (fire_always), so do the new ones.  The caller must own the table and have the right to
+ * create functions in schema londiste_capture.  The table needs a column (LD100), because
  * subscribers could not apply rows without values.  A warning names columns of pkey= that may be NULL:
  * the capture refuses changes of a row with such a key.
  */
@@ -34,6 +35,7 @@ declare
     v_nullable text[];
     v_trigger record;
     v_is_new bool;
+    v_always text[];
 begin
     if v_relid is null then
         raise exception using
@@ -88,6 +90,7 @@ begin
             hint = londiste._capture_not_null(i_table_name, v_nullable);
     end if;
 
+    v_always := londiste._always_kinds(i_queue_name, v_relid);
     v_is_new := londiste.drop_capture(i_queue_name, i_table_name) = 0;
     v_function := londiste._install_capture(v_relid, i_table_name, v_args);
     select string_agg(quote_literal(a.value), ', ' order by a.place) into v_arguments
@@ -106,6 +109,9 @@ begin
             execute format('alter table %s disable trigger %I', v_relid::regclass, v_trigger.name);
         end if;
     end loop;
+    if v_always <> '{}' then
+        perform londiste.fire_always(i_queue_name, i_table_name, v_always);
+    end if;
     perform londiste._capture_partitions(v_relid, v_function, v_args, true);
     if v_is_new
         or not exists (

@@ -25,6 +25,8 @@ begin
         -- partitions included, which would then be captured twice.
         perform londiste.refresh_capture(v_trigger.args[1], londiste._plain_name(i_from));
         perform londiste.create_capture(v_trigger.args[1], v_name, v_trigger.args[3:], v_trigger.args[2]);
+        perform londiste.fire_always(v_trigger.args[1], v_name,
+            londiste._always_kinds(v_trigger.args[1], i_from));
     end loop;
 
     for v_trigger in

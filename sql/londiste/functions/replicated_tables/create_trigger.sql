@@ -43,6 +43,7 @@ declare
     v_truncate_name text := londiste.trigger_name(i_queue_name, 'truncate');
     v_function text;
     v_event_table text := londiste.make_fqname(i_table_name);
+    v_always text[];
 begin
     trigger_name := londiste.trigger_name(i_queue_name);
     v_oid := londiste.find_table_oid(v_dest);
@@ -73,6 +74,7 @@ begin
         return;
     end if;
 
+    v_always := londiste._always_kinds(i_queue_name, v_oid);
     v_skip := v_skip or v_flags like '%S%';
     v_before := v_flags like '%B%' and v_flags not like '%A%';
     v_kind := case when v_flags like '%J%' then 'J'
@@ -138,6 +140,7 @@ begin
         end if;
         trigger_name := londiste.create_capture(i_queue_name, v_dest, v_args,
             nullif(v_event_table, v_dest));
+        perform londiste.fire_always(i_queue_name, v_dest, v_always);
         select 200, 'Triggers created' into ret_code, ret_note;
         return;
     end if;
@@ -191,6 +194,7 @@ begin
             || ' execute function pgq.sqltriga(%L%s)',
         v_truncate_name, londiste.quote_fqname(v_dest), i_queue_name,
         case when v_event_table <> v_dest then ', ''deny''' else '' end);
+    perform londiste.fire_always(i_queue_name, v_dest, v_always);
     select 200, 'Triggers created' into ret_code, ret_note;
 end;
 $$;

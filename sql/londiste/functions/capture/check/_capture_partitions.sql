@@ -20,6 +20,7 @@ as $$
  */
 declare
     v_name text := londiste.trigger_name(i_args[1], 'partition');
+    v_always bool := 'truncate' = any (londiste._always_kinds(i_args[1], i_relid));
     v_partition record;
     v_count int4 := 0;
 begin
@@ -47,6 +48,9 @@ begin
                 v_name, v_partition.relation, i_function,
                 (select string_agg(quote_literal(a.value), ', ' order by a.place)
                 from unnest(i_args) with ordinality as a (value, place)));
+            if v_always then
+                execute format('alter table %s enable always trigger %I', v_partition.relation, v_name);
+            end if;
             v_count := v_count + 1;
         exception when lock_not_available then
             -- With NOWAIT only: the next maintenance tries again.
