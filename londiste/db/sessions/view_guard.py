@@ -1,4 +1,4 @@
-"""Views in the place of tables: they are not read.
+"""Views that have the names of tables: they are not read.
 
 A table is read by its name, with the rights of the reader, who is often a superuser.  Its owner can
 rename it and give the name to a view, whose functions would run with these rights.  The server

@@ -141,12 +141,12 @@ def doubt(
             do = f"{alter}; or, if it is for replicated rows only: enable replica trigger"
             return Severity.WARNING, what, why, do
         case "rule":
-            name, enabled = detail.rsplit("\n", 1)
+            rule, enabled = detail.rsplit("\n", 1)
             word = "ALWAYS" if enabled == "A" else "REPLICA"
-            what = f"rule {name} of table {table} applies to replicated rows, too ({word})"
+            what = f"rule {rule} of table {table} applies to replicated rows, too ({word})"
             why = "it changes what the worker writes: rows are missing, or effects of the root"
             why += " are repeated"
-            alter = f"alter table {TableName.parse(table).quoted} enable rule {quote(name)}"
+            alter = f"alter table {TableName.parse(table).quoted} enable rule {quote(rule)}"
             do = f"{alter}; or, if nobody is to use it: disable rule"
             return Severity.WARNING, what, why, do
         case "type-owner":
