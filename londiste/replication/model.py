@@ -251,6 +251,18 @@ def with_trigger(words: Sequence[str]) -> list[str]:
 
 
 @dataclass(frozen=True)
+class StaleCapture:
+    """A capture that does not match its table.
+
+    reason -- what differs, and the statement that helps; kind -- changed, owner or dropped.
+    """
+
+    table: str
+    reason: str
+    kind: str
+
+
+@dataclass(frozen=True)
 class SkippedEvents:
     """Events that an operator skips.
 

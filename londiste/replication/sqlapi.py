@@ -21,6 +21,7 @@ from londiste.replication.model import (
     ReplicatedSequence,
     ReplicatedTable,
     SequenceValue,
+    StaleCapture,
     decode_attrs,
 )
 
@@ -151,9 +152,9 @@ def lost_capture(conn: Connection, queue: str, table: TableName) -> str:
     return str(call.value(conn, "londiste.lost_capture", queue, str(table)) or "")
 
 
-def stale_captures(conn: Connection, queue: str) -> list[tuple[str, str]]:
-    """Tables whose native capture is stale, and why: the statement to run."""
-    return call.records(conn, _pair, "londiste.stale_captures", queue)
+def stale_captures(conn: Connection, queue: str) -> dict[str, StaleCapture]:
+    """Native captures that are stale, by the table."""
+    return {x.table: x for x in call.records(conn, StaleCapture, "londiste.stale_captures", queue)}
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ def collect(conn: Connection, queue: str, *, sizes: bool = False) -> list[Captur
     lost = {str(table): reason for table, reason in tables.lost_captures(conn, queue)}
     renamed = renamed_tables.find(conn, queue)
     swapped: dict[str, str] = dict(tuples(conn, "swapped_captures", queue=queue))
-    stale = dict(tables.stale_captures(conn, queue))
+    stale = tables.stale_captures(conn, queue)
     triggers = change_form.triggers(conn, queue)
     widths: dict[str, int | None] = dict(tuples(conn, "captured_tables", queue=queue))
     found = shapes(conn, [t.dest for t in known])
@@ -45,6 +45,7 @@ def collect(conn: Connection, queue: str, *, sizes: bool = False) -> list[Captur
     for table in known:
         shape = found.get(table.dest)
         name = str(table.dest)
+        old = stale.pop(name, None)
         how = triggers.get(table.dest, change_form.Capturing("none"))
         value, row = _largest(conn, shape) if sizes and shape is not None else (None, None)
         facts.append(
@@ -58,7 +59,8 @@ def collect(conn: Connection, queue: str, *, sizes: bool = False) -> list[Captur
                 swapped=swapped.get(str(table.name), ""),
                 renamed=_renamed(table, renamed.get(table.name), node, how),
                 events_lost=_new_name(node, how),
-                stale=stale.pop(name, ""),
+                stale=old.reason if old else "",
+                stale_owner=old is not None and old.kind == "owner",
                 there=shape is not None,
                 key=shape.key if shape else (),
                 key_given=how.key_given,
@@ -75,7 +77,7 @@ def collect(conn: Connection, queue: str, *, sizes: bool = False) -> list[Captur
                 row=row,
             )
         )
-    facts += [CaptureFacts(name, False, stale=reason) for name, reason in stale.items()]
+    facts += [CaptureFacts(name, False, stale=old.reason) for name, old in stale.items()]
     return facts
 
 

@@ -34,7 +34,8 @@ class CaptureFacts:
     trigger -- capture, logutriga, jsontriga, sqltriga, deny or none.
     renamed -- what to do about a renamed table; events_lost -- its events carry the new name.
     lost -- why nothing is captured any more; swapped -- the other table whose name its events
-        carry, because both were renamed; stale -- what does not match, and what to run.
+        carry, because both were renamed; stale -- what does not match, and what to run;
+        stale_owner -- its function is not for the owner of the table.
     key -- columns of the primary key; key_given -- the capture was given others (pkey=).
     nullable -- columns of pkey= that may be NULL.
     whole_row -- rows without a key match by all columns.
@@ -55,6 +56,7 @@ class CaptureFacts:
     renamed: str = ""
     events_lost: bool = False
     stale: str = ""
+    stale_owner: bool = False
     there: bool = True
     key: tuple[str, ...] = ("id",)
     key_given: bool = False
@@ -121,7 +123,7 @@ def _table(one: CaptureFacts, queue: str) -> list[Finding]:
                 "capture-stale",
                 what,
                 "it cannot add partitions, and a former owner could write changes of this table"
-                if "present owner" in what
+                if one.stale_owner
                 else "changes are still captured, but slower: row by row, or by new statements",
                 run or "londiste tables -v",
             )

@@ -69,7 +69,7 @@ def collect(conn: Connection, queue: str, names: Sequence[TableName] = ()) -> li
     node = nodes.get_node_info(conn, queue)
     lost = dict(tables.lost_captures(conn, queue))
     renamed = renamed_tables.find(conn, queue)
-    stale = dict(tables.stale_captures(conn, queue))
+    stale = tables.stale_captures(conn, queue)
     captured = change_form.triggers(conn, queue)
     unnamed = {
         TableName.parse(table)
@@ -119,7 +119,12 @@ def collect(conn: Connection, queue: str, names: Sequence[TableName] = ()) -> li
             elif mine and one.enabled in "DR" and kind != "capture":
                 state, why = "disabled", "it does not fire for applications"
             elif mine and str(table.dest) in stale:
-                state, why = "stale", "the table has changed: capture is slower"
+                state = "stale"
+                why = (
+                    "its function is not for the present owner of the table"
+                    if stale[str(table.dest)].kind == "owner"
+                    else "the table has changed: capture is slower"
+                )
             result.append(
                 ListedTrigger(
                     str(table.dest),

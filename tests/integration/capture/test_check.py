@@ -290,3 +290,9 @@ def test_what_is_set_for_the_database_counts_more(root: Node, londiste: CommandL
         assert kinds(root, londiste) == (0, [])
     finally:
         root.db.execute(f'drop role "{role}"')
+
+
+@pytest.mark.parametrize("owner", [False, True])
+def test_the_reason_of_a_stale_capture_is_decided_by_a_value(owner: bool) -> None:
+    (found,) = findings([CaptureFacts("t", stale="any text: select 1", stale_owner=owner)], "q")
+    assert ("former owner" in found.why) is owner

@@ -239,7 +239,8 @@ def test_a_captured_table_that_changes_hands_is_for_its_new_owner(
     admin.execute(f"alter table mine.t owner to {other}".encode())
     with session(pgq_db, "other") as conn, pytest.raises(psycopg.errors.InsufficientPrivilege):
         conn.execute(add.encode())
-    (told,) = admin.execute("select reason from londiste.stale_captures('q')").fetchall()
+    (told,) = admin.execute("select reason, kind from londiste.stale_captures('q')").fetchall()
+    assert told[1] == "owner"
     what, _, remedy = str(told[0]).partition(": ")
     assert what == "its function is not for the present owner of the table"
     renew = "select londiste._renew_captures()"

@@ -1,7 +1,8 @@
 create or replace function londiste.stale_captures(
     i_queue_name text,
     out table_name text,
-    out reason text)
+    out reason text,
+    out kind text)
 returns setof record
 language sql
 stable
@@ -17,19 +18,26 @@ as $$
  * builds again.  The owner of a table that has changed hands cannot add partitions.  Captures of an
  * older version of this schema work as that version did.  The last kind are functions that remained
  * after DROP TABLE.
+ *
+ * kind -- changed, owner or dropped.  reason -- as a text, and the statement that helps.
  */
 select c.table_name,
-    case when exists (select from londiste._capture_grants(c.relid, c.function_id))
+    case when o.kind = 'owner'
             then 'its function is not for the present owner of the table'
             else 'the table or this schema has changed' end
         || ': select londiste.refresh_capture('
-        || quote_literal(c.args[1]) || ', ' || quote_literal(c.table_name) || ')'
+        || quote_literal(c.args[1]) || ', ' || quote_literal(c.table_name) || ')',
+    o.kind
 from londiste._captures(i_queue_name) as c
+    cross join lateral (
+        select case when exists (select from londiste._capture_grants(c.relid, c.function_id))
+            then 'owner' else 'changed' end) as o (kind)
 where londiste._is_stale_capture(c.relid, c.function_id, c.args)
 union all
 select d.value ->> 'table',
     'the table was dropped: select londiste.drop_capture('
-        || quote_literal(d.value ->> 'queue') || ', ' || quote_literal(d.value ->> 'table') || ')'
+        || quote_literal(d.value ->> 'queue') || ', ' || quote_literal(d.value ->> 'table') || ')',
+    'dropped'
 from pg_proc as p
     cross join lateral (select obj_description(p.oid, 'pg_proc')::json) as d (value)
 where p.pronamespace = any ('{londiste,londiste_capture}'::regnamespace[])
