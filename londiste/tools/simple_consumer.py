@@ -28,8 +28,9 @@ from londiste.consumer import (
     Delivery,
     Event,
 )
+from londiste.error_values import Values, shown
 from londiste.errors import EventError, LondisteError
-from londiste.wording import bounded
+from londiste.wording import bounded, exception_text
 
 
 class SimpleSettings(ConsumerSettings):
@@ -98,7 +99,12 @@ class SimpleConsumer(Consumer):
         self, event: Event, ctx: Context, parameters: dict[str, Any], error: Exception
     ) -> LondisteError:
         columns = ", ".join(name for name in parameters if not name.startswith("pgq."))
-        said = bounded(" ".join(str(error).split()))
+        # Functions that the statement calls may quote values of rows.
+        said = (
+            shown(error, Values.APART, self.settings.dst_query).message
+            if isinstance(error, psycopg.Error)
+            else bounded(exception_text(error))
+        )
         return EventError(
             f"event {event.id} of queue {ctx.batch.queue}: dst_query: {said}",
             detail=f"columns of the row: {columns or 'none'}; table {event.extra1}",

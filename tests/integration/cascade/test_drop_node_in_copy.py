@@ -89,7 +89,8 @@ def test_a_key_that_cannot_be_added_is_told_and_stays_stored(
     _, node = copying(nodes_of, londiste, NodeType.LEAF)
     node.db.execute("alter table c drop column tid")
     assert londiste(node.db, "drop-node", "node").code == 0
-    assert "foreign key c_tid_fkey is not restored" in caplog.text
+    # No message: that of a cast or a function may contain values of rows.
+    assert "foreign key c_tid_fkey is not restored (SQLSTATE 42703): ALTER" in caplog.text
     assert "ALTER TABLE ONLY public.c ADD CONSTRAINT c_tid_fkey" in caplog.text
     assert node.db.value("select fkey_name from londiste.pending_fkeys") == "c_tid_fkey"
 

@@ -324,6 +324,29 @@ def test_a_statement_that_is_wrong_is_named_with_how_to_write_it(
     assert "%% for a percent sign" in caught.value.hint
 
 
+def test_an_error_of_a_statement_shows_no_value_of_a_row(
+    source: Database, target: Database
+) -> None:
+    source.execute(ACCOUNTS.format(trigger="logutriga"))
+    target.execute(
+        "create function run(text) returns int language plpgsql as"
+        " 'declare v int; begin execute ''select 1 '' || $1 into v; return v; end'"
+    )
+    simple = SerialConsumer(
+        source.dsn,
+        queue_name=SOURCE,
+        consumer_name="simple",
+        target_db=target.dsn,
+        dst_query="select run(%(owner)s)",
+    )
+    simple.register()
+    source.execute("insert into account values (1, 'x secret', 2)")
+    tick(source, SOURCE)
+    with pytest.raises(EventError, match="dst_query: syntax error at or near") as caught:
+        simple.run_once()
+    assert "secret" not in str(caught.value)
+
+
 def test_the_programs_read_the_files_people_have(
     source: Database, target: Database, tmp_path: Path
 ) -> None:

@@ -18,7 +18,8 @@ as $$
  * Returns the keys whose rows are not validated, and those that could not be added.
  *
  * statement -- validates the rows of the key; with a reason: adds the key.
- * reason -- why the key could not be added.  Its definition stays stored.
+ * reason -- why the key could not be added: the SQLSTATE, and table and constraint where the error
+ *     has them; its text may contain values of rows.  The definition of the key stays stored.
  */
 declare
     v_dests constant text[] := array(
@@ -30,6 +31,8 @@ declare
     v_table text;
     v_key londiste.pending_fkeys;
     v_add text;
+    v_constraint text;
+    v_relation text;
 begin
     for v_table in
         select t.table_name
@@ -92,7 +95,12 @@ begin
             when lock_not_available or deadlock_detected then
                 raise;
             when others then
-                reason := sqlerrm;
+                get stacked diagnostics
+                    v_constraint = constraint_name,
+                    v_relation = table_name;
+                reason := 'SQLSTATE ' || sqlstate
+                    || case when v_relation <> '' then ', table ' || v_relation else '' end
+                    || case when v_constraint <> '' then ', constraint ' || v_constraint else '' end;
         end;
         if statement <> '' then
             return next;
