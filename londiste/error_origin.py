@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 _AS_OWNER = "londiste_apply.write_as_"
 #: Our function that lets the worker act as an owner.
 _OWNER_FUNCTION = "londiste._owner_function("
-#: Functions of the server that raise for RAISE of PL/pgSQL, and for PL/Python.
-_RAISING = {"exec_stmt_raise", "PLy_output", "PLy_elog_impl"}
+#: Functions of the server that raise for RAISE and ASSERT of PL/pgSQL, and for PL/Python.
+_RAISING = {"exec_stmt_raise", "exec_stmt_assert", "PLy_output", "PLy_elog_impl"}
 #: The setting that makes triggers silent.
 REPLICA_ROLE = "session_replication_role"
 #: Attribute of an error: the user of its session.
@@ -50,14 +50,15 @@ def raised_by_code(error: psycopg.Error) -> bool:
     """Pure: whether code of the database raised the error, and neither the server nor Londiste.
 
     A server that ends a session does so with FATAL, without a context.  With ERROR, classes 08 and
-    57P are those of another server which code has called, or those of a RAISE.
+    57P are those of another server which code has called, or those of a RAISE; class 38 is that of
+    other languages, as PL/Perl.
     """
     diag = error.diag
     context = diag.context or ""
     if diag.severity_nonlocalized != "ERROR" or not context or _OURS.match(context.split("\n")[0]):
         return False
     state = error.sqlstate or ""
-    return diag.source_function in _RAISING or state.startswith(("08", "57P"))
+    return diag.source_function in _RAISING or state.startswith(("08", "38", "57P"))
 
 
 def server_hint(error: psycopg.Error) -> str:

@@ -41,14 +41,14 @@ class LondisteError(Exception):
     retry: ClassVar[bool] = False
     #: So many failures of a daemon in a row are no reason for a warning.
     normal_failures: ClassVar[int] = 0
+    #: SQLSTATE of the server's error that it translates, and whether code of a table raised that.
+    sqlstate, by_code = "", False
 
     def __init__(self, message: str, *, detail: str = "", hint: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.detail = detail
         self.hint = hint
-        #: SQLSTATE of the error of the server that it translates; '' for none.
-        self.sqlstate = ""
         self._note()
 
     def __str__(self) -> str:
@@ -355,7 +355,7 @@ def from_database(
     ours = _translate(error, f"{where}: " if where else "", where, values)
     # One that is made of the server's words, as long as they are.
     ours.hint = bounded(ours.hint)
-    ours.sqlstate = error.sqlstate or ""
+    ours.sqlstate, ours.by_code = error.sqlstate or "", raised_by_code(error)
     return ours
 
 

@@ -65,7 +65,7 @@ class EventErrors:
         if isinstance(change, RowChange) and not exists and error.diag.constraint_name:
             by = self._columns_of(shape, error.diag.constraint_name)
             hint = self._index_hint(change, shape, error)
-        return self.error(
+        found = self.error(
             change,
             shape,
             format_error(error),
@@ -76,6 +76,8 @@ class EventErrors:
             sqlstate=state,
             by=by,
         )
+        found.sqlstate, found.by_code = state, known.by_code
+        return found
 
     def _index_hint(self, change: RowChange, shape: Relation, error: psycopg.Error) -> str:
         """The hint for a unique index that only this node may have; '' for other errors.
@@ -241,7 +243,7 @@ def of_write(error: psycopg.Error, node: str, table: TableName | None = None) ->
     if known.retry and raised_by_code(error):
         state = error.sqlstate or ""
         known = LondisteError(known.message, detail=known.detail or f"SQLSTATE {state}")
-        known.sqlstate = state
+        known.sqlstate, known.by_code = state, True
     elif known.retry and table is not None and error.diag.severity_nonlocalized == "ERROR":
         known.say_more(f"while table {table} was written")
     return known

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import psycopg
 
 from londiste.daemon import logcontext
 from londiste.error_values import Values, shown
-from londiste.errors import LondisteError
+from londiste.errors import EventError, LondisteError
 from londiste.wording import bounded, detail_without_values, without_value
 
 
@@ -20,10 +22,34 @@ def format_detail(error: psycopg.Error) -> str:
     return shown(error).detail
 
 
-def stored_error(error: LondisteError) -> str:
-    """What is stored of an error for ``status`` and its readers: without values of rows."""
+def stored_error(error: LondisteError, table: str = "") -> str:
+    """What is stored of an error for ``status`` and its readers: without values of rows.
+
+    table -- that was written, if it is known.
+    """
     message, detail = _hidden(error)
-    return f"{message} ({detail})" if detail else message
+    return origin(error, table) + (f"{message} ({detail})" if detail else message)
+
+
+def origin(error: LondisteError, table: str = "") -> str:
+    """What is stored before the words of code of a table; '' for errors of others.
+
+    The code may say anything, so readers who may see no values get no more than this.
+    """
+    for one in logcontext.causes(error):
+        if isinstance(one, LondisteError) and one.by_code:
+            found = one.finding if isinstance(one, EventError) else None
+            name = found.dest if found is not None else table
+            return f"code of {f'table {name}' if name else 'a table'} raised {one.sqlstate}: "
+    return ""
+
+
+_BY_CODE = re.compile(r"(?s)(\bcode of (?:a table|table .+?) raised [0-9A-Z]{5}): .*")
+
+
+def without_code(text: str) -> str:
+    """Pure: a stored error without what code of a table says."""
+    return _BY_CODE.sub(r"\1", text)
 
 
 def hide_values(error: LondisteError) -> None:

@@ -16,6 +16,7 @@ from enum import StrEnum
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.switching import operation_log
 from londiste.cascade.switching.operation_log import Operation
+from londiste.changes.row_values import without_code
 from londiste.compare import audit
 from londiste.compare import sqlapi as compared
 from londiste.compare.audit import Coverage
@@ -285,10 +286,10 @@ def _without_keys(found: Iterable[Coverage]) -> tuple[Coverage, ...]:
 
 
 def masked_text(text: str) -> str:
-    """Pure: a message without what is quoted in it, and without values of keys and rows."""
+    """Pure: a message without quotes, values of keys and rows, and words of code of a table."""
 
     def instead(found: re.Match[str]) -> str:
         start = found[0].partition("(")[0]
         return f"{start}(…)" if found["row"] else "…"
 
-    return _QUOTED.sub(instead, text)
+    return _QUOTED.sub(instead, without_code(text))

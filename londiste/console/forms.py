@@ -16,6 +16,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Route
 
 from londiste.cascade.switching.cluster_state import look
+from londiste.changes.row_values import origin
 from londiste.console.access import (
     Identity,
     Policy,
@@ -245,6 +246,8 @@ class Forms:
         texts = (error.message, error.detail or "", error.hint or "")
         if self._show_values:
             return texts
+        if source := origin(error):
+            return source.removesuffix(": "), "", ""
         return masked_text(texts[0]), masked_text(texts[1]), texts[2]
 
 

@@ -104,7 +104,8 @@ class TableCopy:
         times -- how often in a row.
         """
         hint = error.hint or "correct it; the copy then continues automatically"
-        text = stopped.stored(stored_error(error), hint, error, times)
+        table = str(next(iter(self.tables))) if len(self.tables) == 1 else ""
+        text = stopped.stored(stored_error(error, table), hint, error, times)
         self._noted = True
         with session(
             self.job.db,

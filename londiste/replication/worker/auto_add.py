@@ -13,6 +13,7 @@ import logging
 import time
 from collections.abc import Sequence
 
+from londiste.changes.row_values import origin
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.errors import LondisteError
@@ -125,7 +126,8 @@ class AutoAdd:
             )
             self._said.pop(name, None)
         except LondisteError as error:
-            self._failed(name, f"{error.message}; {error.hint}" if error.hint else error.message)
+            text = origin(error) + error.message
+            self._failed(name, f"{text}; {error.hint}" if error.hint else text)
 
     def _failed(self, name: TableName, text: str) -> None:
         if self._said.get(name) != text:

@@ -14,6 +14,7 @@ from londiste import engine
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import WorkerState
 from londiste.cascade.worker_role import BatchActions
+from londiste.changes.row_values import origin
 from londiste.daemon.loop import describe
 from londiste.db.connection import Connection, connect, usable
 from londiste.db.queries import translated
@@ -230,7 +231,7 @@ class ErrorReport:
     def store(self, error: LondisteError) -> None:
         """Stores the error, through a session of its own where the worker has none."""
         sessions, settings = self._sessions, self._sessions.settings
-        text = describe(error)
+        text = origin(error) + describe(error)
         # It would take the last place of a server, or speak for another worker.
         stays = not error.retry and not isinstance(error, NodeBusy)
         if text == self._stored and (sessions.target or usable(sessions.reporter) or not stays):

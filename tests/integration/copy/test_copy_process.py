@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from londiste.console.collect import without_values
+from londiste.console.facts import SlowFacts, collect
 from londiste.copy import progress
 from londiste.daemon.signals import Signals
+from londiste.db.connection import session
 from londiste.errors import NodeBusy, StateError, UnknownTable
+from londiste.monitor import status as monitor
+from londiste.monitor.queues.model import Limits
 from londiste.replication.tablesync.stopped import remedy
 from tests.fixtures.copies import ROWS, A, B, Nodes, fill, held, same
 from tests.fixtures.nodes import ret
@@ -89,6 +94,28 @@ def test_no_log_and_no_stored_error_shows_a_value(
         told = wait_for(lambda: nodes.error(A), what="the reason to be stored") + caplog.text
         nodes.stop()
     assert reason in told and "secret" not in told.lower() and "471" not in told, told
+
+
+def test_the_console_shows_no_words_of_a_trigger(nodes: Nodes) -> None:
+    nodes.root.execute("insert into public.a values (471, 'SECRET')")
+    nodes.leaf.execute(
+        "create function says() returns trigger language plpgsql as"
+        " $$ begin raise 'pay of % is %', new.id, new.v using hint = new.v; end $$;"
+        " create trigger says before insert on public.a for each row execute function says();"
+        " alter table public.a enable always trigger says"
+    )
+    nodes.add(A)
+    nodes.start()
+    wait_for(lambda: nodes.error(A), what="the reason to be stored")
+    nodes.stop()
+    with session(nodes.leaf.dsn, name="test", autocommit=True) as conn:
+        none = SlowFacts({})
+        copies = collect(conn, "q", lambda tables: none, values=False).copies
+        status = without_values(monitor.collect(nodes.leaf.dsn, "q", limits=Limits()))
+    errors = [one.error for one in copies.tables]
+    errors += [text for node in status.nodes for _, text in node.errors]
+    assert errors.count("code of table public.a raised P0001") == 2, errors
+    assert "secret" not in repr((copies, status)).lower()
 
 
 def test_a_table_that_fails_gives_its_place_to_the_next(nodes: Nodes) -> None:

@@ -12,6 +12,9 @@ import pytest
 from londiste.applier.applier import Applier
 from londiste.applier.plan import TableChange
 from londiste.cascade.model import NodeType
+from londiste.changes.row_values import origin, stored_error
+from londiste.console.facts import masked_text
+from londiste.daemon.loop import describe
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.owner import OwnerStatement
@@ -80,6 +83,7 @@ def test_the_event_of_what_an_owner_raises_is_named(scene: Database, state: str)
     assert f"SQLSTATE {state}" in error.detail
     assert "change the trigger or function of shop.t" in error.hint
     assert "evil" not in error.hint + error.detail
+    assert masked_text(origin(error) + describe(error)) == f"code of table shop.t raised {state}"
     assert not error.retry
 
 
@@ -108,6 +112,7 @@ def test_the_hint_of_an_owner_is_not_one_of_londiste(scene: Database, state: str
     error = caught.value
     assert "own words" in error.message
     assert "evil" not in error.hint + error.detail
+    assert masked_text(stored_error(error)) == f"code of a table raised {state}"
     assert not isinstance(error, NodeUnreachable)
     assert not error.retry
 

@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from londiste.changes.row_values import stored_error
+from londiste.console.facts import masked_text
 from londiste.error_values import Values, shown
 from londiste.errors import LondisteError, from_database
 from londiste.wording import exception_text
@@ -60,7 +61,7 @@ def test_what_a_server_reports_is_short_in_every_part() -> None:
         class diag:  # noqa: N801 - the driver's name
             message_primary = f'invalid input "{"secret" * 30_000}" in a row'
             message_detail = f"Failing row contains ({'failing row contains (' * 30_000})."
-            message_hint = context = None
+            message_hint = context = severity_nonlocalized = None
 
     for error in (Refused(), Value(), psycopg.OperationalError(f"FATAL:  {long}")):
         found = from_database(error, where="here")
@@ -86,7 +87,7 @@ def test_what_a_task_of_another_process_refused_has_no_value_either() -> None:
         class diag:  # noqa: N801 - the driver's name
             message_primary = 'malformed array literal: "secret"'
             message_detail = 'Token "secret" is invalid.'
-            message_hint = context = None
+            message_hint = context = severity_nonlocalized = None
 
     # The cause of an error stays in the process of the task.
     error = pickle.loads(pickle.dumps(from_database(Refused(), where="here")))
@@ -101,7 +102,7 @@ def test_an_error_of_the_driver_keeps_no_value_of_its_detail() -> None:
         class diag:  # noqa: N801 - the driver's name
             message_primary = 'insert on table "c" violates foreign key constraint "k"'
             message_detail = 'Key (p)=(secret) is not present in table "p".'
-            message_hint = context = None
+            message_hint = context = severity_nonlocalized = None
 
     found = from_database(Refused(), where="here")
     assert found.detail == 'Key (p)=(…) is not present in table "p".'
@@ -286,6 +287,24 @@ def test_an_error_of_a_statement_with_values_shows_none(
     error: psycopg.Error, message: str, detail: str
 ) -> None:
     assert shown(error, Values.APART) == (message, detail, "")
+
+
+@pytest.mark.parametrize(
+    "fields", [RAISED, {**RAISED, "source_function": "exec_stmt_assert"}, {"context": "at f()"}]
+)
+def test_words_of_code_of_a_table_can_be_told_from_others(fields: dict[str, str]) -> None:
+    raised = server("38000" if len(fields) == 1 else "P0001", "own\nwords", "and own", **fields)
+    # An error of the process of a task, with another around it.
+    error = LondisteError("chunk 0: own words")
+    error.__cause__ = pickle.loads(pickle.dumps(from_database(raised, where="here")))
+    for table, named in (("s.t", "table s.t"), ("", "a table")):
+        text = stored_error(error, table)
+        assert text == f"code of {named} raised {raised.sqlstate}: chunk 0: own words"
+        for stored in (text, f"w: {text}; hint: own words", text + "\nown words"):
+            assert masked_text(stored).endswith(f"code of {named} raised {raised.sqlstate}")
+    assert stored_error(from_database(server("42P01", "no table", context="at f()"))).startswith(
+        "no"
+    )
 
 
 def test_a_statement_that_contains_values_is_not_trusted_for_its_position() -> None:

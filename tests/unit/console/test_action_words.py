@@ -6,8 +6,11 @@ import shlex
 
 import pytest
 
+from londiste.console.access import Policy
 from londiste.console.actions import ACTIONS, MOST_TASKS, Action, number_of
-from londiste.errors import BadOption
+from londiste.console.forms import Forms
+from londiste.console.render import Renderer
+from londiste.errors import BadOption, LondisteError
 
 
 @pytest.mark.parametrize("action", ACTIONS.values(), ids=lambda a: a.name)
@@ -27,3 +30,12 @@ def test_a_limit_is_in_the_range_of_the_database(text: str) -> None:
     assert len(no.value.message) < 100
     assert number_of("tasks", "2147483647", 1, MOST_TASKS) == MOST_TASKS
     assert number_of("tasks", "", 1, MOST_TASKS) is None
+
+
+def test_what_code_of_a_table_says_is_not_shown() -> None:
+    forms = Forms(
+        Policy(), Renderer([], 1.0), list, actions=True, show_values=False, changed=lambda: None
+    )
+    error = LondisteError("pay of 7 is secret", detail="secret", hint="secret")
+    error.sqlstate, error.by_code = "P0001", True
+    assert forms._plain(error) == ("code of a table raised P0001", "", "")
