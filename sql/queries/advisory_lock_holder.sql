@@ -9,7 +9,9 @@ select
     a.usename,
     a.backend_start,
     coalesce((
-        select pg_catalog.pg_has_role(a.usesysid, r.oid, 'MEMBER')
+        select pg_catalog.pg_has_role(a.usesysid, r.oid,
+            -- As londiste._acts_as_caller().
+            case when pg_catalog.current_setting('server_version_num')::int4 < 160000 then 'MEMBER' else 'USAGE, SET' end)
         from pg_catalog.pg_roles r where r.rolname = 'pgq_admin'), false)
     or coalesce((
         -- Who installed the SQL owns it, and needs no membership.

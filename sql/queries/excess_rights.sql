@@ -52,13 +52,17 @@ with place as (
             then pg_catalog.lower(h.privilege) end as alone
     from held h
     left join pg_catalog.pg_roles g on g.oid = h.grantee
+    -- As londiste._acts_as_caller().
+    cross join lateral (
+        select case when pg_catalog.current_setting('server_version_num')::int4 < 160000 then 'MEMBER' else 'USAGE, SET' end
+    ) as trust (by)
     where h.grantee = 0 or g.oid is not null and not g.rolsuper
         and (g.rolname not in ('pgq_reader', 'pgq_writer', 'pgq_admin', 'londiste_reader', 'londiste_writer')
             or h.queue = any (%(nodes)s::text[]))
-        and not pg_catalog.pg_has_role(g.oid, h.owner, 'member')
+        and not pg_catalog.pg_has_role(g.oid, h.owner, trust.by)
         and not exists (
             select from pg_catalog.pg_roles a
-            where a.rolname = 'pgq_admin' and pg_catalog.pg_has_role(g.oid, a.oid, 'member'))
+            where a.rolname = 'pgq_admin' and pg_catalog.pg_has_role(g.oid, a.oid, trust.by))
 ), statement as (
     select e.role, pg_catalog.format(
         case

@@ -82,11 +82,15 @@ with place as (
     from item i
     join place p on p.oid = i.place
     join pg_catalog.pg_roles t on t.oid = p.trusting
+    -- As londiste._acts_as_caller().
+    cross join lateral (
+        select case when pg_catalog.current_setting('server_version_num')::int4 < 160000 then 'MEMBER' else 'USAGE, SET' end
+    ) as trust (by)
     left join pg_catalog.pg_roles r on r.oid = i.role
     where i.role = 0 or not (
-        pg_catalog.pg_has_role(i.role, t.oid, 'member')
+        pg_catalog.pg_has_role(i.role, t.oid, trust.by)
         or p.installed and not t.rolsuper and pg_catalog.pg_has_role(t.oid, i.role, 'usage')
-        or i.rank > 1 and pg_catalog.pg_has_role(i.role, p.nspowner, 'member'))
+        or i.rank > 1 and pg_catalog.pg_has_role(i.role, p.nspowner, trust.by))
 ), named as (
     select d.schema, d.rank, d.role, d.trusting, d.empty, d.owns,
         pg_catalog.min(d.object) as object,

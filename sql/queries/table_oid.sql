@@ -3,7 +3,7 @@
 -- Parameters: schema, name.
 select
     c.oid::int8,
-    not pg_catalog.pg_has_role(c.relowner, current_user, 'MEMBER')
+    not pg_catalog.pg_has_role(c.relowner, current_user, trust.by)
         and pg_catalog.pg_has_role(current_user, c.relowner, 'MEMBER')
         and coalesce(pg_catalog.current_setting('londiste.run_as_owner', true), '') <> 'off',
     not pg_catalog.pg_has_role(
@@ -12,8 +12,12 @@ select
                 select d.datdba from pg_catalog.pg_database d
                 where d.datname = pg_catalog.current_database())
             else n.nspowner
-        end, current_user, 'MEMBER')
+        end, current_user, trust.by)
         and coalesce(pg_catalog.current_setting('londiste.run_as_owner', true), '') <> 'off'
 from pg_catalog.pg_class c
 join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+-- As londiste._acts_as_caller().
+cross join lateral (
+    select case when pg_catalog.current_setting('server_version_num')::int4 < 160000 then 'MEMBER' else 'USAGE, SET' end
+) as trust (by)
 where n.nspname = %(schema)s and c.relname = %(name)s and c.relkind in ('r', 'p')

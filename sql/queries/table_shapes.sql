@@ -22,7 +22,7 @@ with wanted as (
             c.relkind, c.relpersistence, c.relchecks, c.relhasrules, c.relhastriggers, c.relrowsecurity, c.relforcerowsecurity,
             c.relispartition) as definition,
         case
-            when pg_catalog.pg_has_role(c.relowner, current_user, 'MEMBER') then 0
+            when pg_catalog.pg_has_role(c.relowner, current_user, trust.by) then 0
             when not pg_catalog.pg_has_role(current_user, c.relowner, 'MEMBER') then 0
             when pg_catalog.current_setting('londiste.run_as_owner', true) = 'off' then 0
             else c.relowner::int8
@@ -33,7 +33,7 @@ with wanted as (
                     select d.datdba from pg_catalog.pg_database d
                     where d.datname = pg_catalog.current_database())
                 else n.nspowner
-            end, current_user, 'MEMBER')
+            end, current_user, trust.by)
             and coalesce(pg_catalog.current_setting('londiste.run_as_owner', true), '') <> 'off'
             as schema_of_other,
         (select r.rolsuper from pg_catalog.pg_roles r where r.rolname = current_user)
@@ -45,6 +45,10 @@ with wanted as (
         on c.relnamespace = n.oid
         and c.relname = substr(t.name, strpos(t.name, '.') + 1)
         and c.relkind in ('r', 'p')
+    -- As londiste._acts_as_caller().
+    cross join lateral (
+        select case when pg_catalog.current_setting('server_version_num')::int4 < 160000 then 'MEMBER' else 'USAGE, SET' end
+    ) as trust (by)
 ), base as (
     -- domains stand for the type below them
     select a.attrelid, a.attnum, b.oid, b.typname, b.typtype, b.typnamespace, b.typcollation

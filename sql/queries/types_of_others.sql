@@ -5,12 +5,15 @@
  *
  * Only types of roles that can become neither.  An enum has no code.
  */
-with recursive tables (oid, owner, writer) as (
+with recursive trust (by) as (
+    -- As londiste._acts_as_caller().
+    select case when pg_catalog.current_setting('server_version_num')::int4 < 160000 then 'MEMBER' else 'USAGE, SET' end
+), tables (oid, owner, writer) as (
     select c.oid, c.relowner,
         -- As londiste._is_of_others(): also in a database without Londiste.
         case
             when pg_catalog.pg_has_role(r.oid, c.relowner, 'MEMBER')
-                and not pg_catalog.pg_has_role(c.relowner, r.oid, 'MEMBER') then c.relowner
+                and not pg_catalog.pg_has_role(c.relowner, r.oid, trust.by) then c.relowner
             else r.oid
         end
     from pg_catalog.unnest(%(tables)s::text[]) as t
@@ -19,6 +22,7 @@ with recursive tables (oid, owner, writer) as (
     join pg_catalog.pg_namespace as n on n.nspname = part[1]
     join pg_catalog.pg_class as c on c.relnamespace = n.oid and c.relname = part[2]
     join pg_catalog.pg_roles as r on r.rolname = current_user
+    cross join trust
     where coalesce(pg_catalog.current_setting('londiste.run_as_owner', true), '') <> 'off'
 ), types (relid, oid) as (
     select a.attrelid, a.atttypid
@@ -53,11 +57,12 @@ select
             t.writer::pg_catalog.regrole)
     end as remedy
 from tables as t
+cross join trust
 join types as y on y.relid = t.oid
 join pg_catalog.pg_type as p on p.oid = y.oid and p.typtype in ('d', 'c', 'r')
 left join pg_catalog.pg_class as s on s.oid = p.typrelid
 join pg_catalog.pg_class as c on c.oid = t.oid
 join pg_catalog.pg_namespace as n on n.oid = c.relnamespace
-where not pg_catalog.pg_has_role(p.typowner, t.owner, 'MEMBER')
-    and not pg_catalog.pg_has_role(p.typowner, t.writer, 'MEMBER')
+where not pg_catalog.pg_has_role(p.typowner, t.owner, trust.by)
+    and not pg_catalog.pg_has_role(p.typowner, t.writer, trust.by)
 order by 1, 2

@@ -8,6 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import pytest
 
+from londiste.db.names import TableName
+from londiste.db.queries import first, tuples
+from londiste.db.relation import shapes
 from tests.fixtures.cluster import Database
 from tests.fixtures.nodes import make_leaf
 from tests.fixtures.owners import OWNER, as_owner, make_scene, proof
@@ -277,3 +280,40 @@ def test_a_default_that_takes_from_a_sequence_of_another_role_is_code(scene: Dat
     assert scene.value(ask)
     as_owner(scene, "alter table shop.d add check (nextval(id::oid) > 0)")
     assert not scene.value(ask)
+
+
+@pytest.mark.parametrize(
+    ("options", "trusted"),
+    [
+        ("inherit false, set false", False),
+        ("inherit true, set false", True),
+        ("inherit false, set true", True),
+    ],
+)
+def test_a_member_without_rights_is_not_trusted(
+    pgq_db: Database, options: str, trusted: bool
+) -> None:
+    conn = pgq_db.connect()
+    if conn.info.server_version < 160000:
+        pytest.skip("grants have these options since PostgreSQL 16")
+    me, member = pgq_db.value("select current_user::regrole::text"), f"member_{pgq_db.name}"
+    pgq_db.execute(
+        f"create role {member}; grant {me} to {member} with {options}; create domain public.word as"
+        " text; create table public.words (id public.word);"
+        f" alter domain public.word owner to {member};"
+        f" create table public.t (id int); alter table public.t owner to {member};"
+        f" grant update on pgq.queue to {member}; grant create on schema pgq to {member}"
+    )
+    try:
+        asked: dict[str, object] = {
+            "_is_of_others": pgq_db.value(f"select londiste._is_of_others('{member}'::regrole)"),
+            "table_oid": (first(conn, "table_oid", schema="public", name="t") or ())[1],
+            "table_shapes": shapes(conn, [TableName("public", "t")]).popitem()[1].of_other,
+            "owners_without_rights": tuples(conn, "owners_without_rights", tables=["public.t"]),
+            "types_of_others": tuples(conn, "types_of_others", tables=["public.words"]),
+            "excess_rights": tuples(conn, "excess_rights", schemas=["pgq"], nodes=[]),
+            "schema_doubts": tuples(conn, "schema_doubts", schemas=["pgq"], installing=True),
+        }
+    finally:
+        pgq_db.execute(f"drop owned by {member} cascade; drop role {member}")
+    assert [name for name, found in asked.items() if bool(found) is trusted] == []

@@ -82,7 +82,7 @@ begin
                             'pg_catalog.pg_proc'::pg_catalog.regclass,
                             'pg_catalog.pg_operator'::pg_catalog.regclass,
                             'pg_catalog.pg_type'::pg_catalog.regclass)))
-            and not pg_catalog.pg_has_role(c.relowner, current_user, 'MEMBER'));
+            and not londiste._acts_as_caller(c.relowner));
     if v_triggers = '{}' then
         return;
     end if;

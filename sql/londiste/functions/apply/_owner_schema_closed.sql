@@ -13,7 +13,7 @@ begin
     if exists (
         select from pg_namespace n
         where n.nspname = 'londiste_apply'
-            and (not pg_has_role(n.nspowner, current_user, 'MEMBER')
+            and (not londiste._acts_as_caller(n.nspowner)
                 or exists (select from aclexplode(n.nspacl) a where a.grantee <> n.nspowner)))
     then
         raise exception using
