@@ -166,6 +166,12 @@ TABLES: Mapping[str, tuple[str, str]] = {
         " the table's owner. By a check of the type that role gets the rights of who writes rows.",
         "alter type TYPE owner to ROLE, as the finding says.",
     ),
+    "table-owner": (
+        "The worker's role is a member of a table's owner, but may not become it (SET FALSE, since"
+        " PostgreSQL 16). It writes the rows with the rights of the owner, so the first change"
+        " stops it.",
+        "grant OWNER to ROLE with set true, as the finding says.",
+    ),
     "referenced": (
         "A table that is not replicated refers to a replicated one.",
         "londiste add-table TABLE.",

@@ -37,6 +37,7 @@ from londiste.monitor.doctor.facts import (
     SequenceKind,
     SqlState,
     Table,
+    TableOwner,
     TypeFacts,
     TypeOwner,
 )
@@ -74,7 +75,10 @@ def collect_tables(conn: Connection) -> DatabaseFacts:
     """The facts about tables and what belongs to them."""
     found = tables(conn)
     more = MoreFacts(
-        types=_types(conn), type_owners=_type_owners(conn, found), sequences=sequences(conn)
+        types=_types(conn),
+        type_owners=_type_owners(conn, found),
+        table_owners=_table_owners(conn, found),
+        sequences=sequences(conn),
     )
     return replace(_server(conn), tables=found, more=more)
 
@@ -107,6 +111,11 @@ def _types(conn: Connection) -> tuple[TypeFacts, ...]:
 def _type_owners(conn: Connection, found: Sequence[Table]) -> tuple[TypeOwner, ...]:
     names = [table.name.quoted for table in found]
     return tuple(records(conn, TypeOwner, "types_of_others", tables=names))
+
+
+def _table_owners(conn: Connection, found: Sequence[Table]) -> tuple[TableOwner, ...]:
+    names = [table.name.quoted for table in found]
+    return tuple(records(conn, TableOwner, "owners_without_set", tables=names))
 
 
 def examine(conn: Connection, dsn: str, *, rows: bool = False) -> DatabaseFacts:
@@ -151,6 +160,7 @@ def examine(conn: Connection, dsn: str, *, rows: bool = False) -> DatabaseFacts:
             spread=spread,
             types=_types(conn),
             type_owners=_type_owners(conn, facts.tables),
+            table_owners=_table_owners(conn, facts.tables),
             sequences=sequences(conn),
             extensions_at=owned,
             extension_schemas=schemas(conn, [x.schema for x in owned.values() if x.schema]),

@@ -132,6 +132,19 @@ class TypeOwner:
 
 
 @dataclass(frozen=True)
+class TableOwner:
+    """A table that is written as its owner, whom its writer cannot become.
+
+    Fields as in ``owners_without_set``.
+    """
+
+    table_name: str
+    owner: str
+    writer: str
+    remedy: str
+
+
+@dataclass(frozen=True)
 class Override:
     """A setting that was given to a role, to a database, or to a role in one database."""
 
@@ -197,6 +210,7 @@ class MoreFacts:
     spread: float = 0.0
     types: tuple[TypeFacts, ...] = ()
     type_owners: tuple[TypeOwner, ...] = ()
+    table_owners: tuple[TableOwner, ...] = ()
     sequences: tuple[SequenceKind, ...] = ()
     extensions_at: Mapping[str, Extension] = field(default_factory=dict)
     extension_schemas: Mapping[str, Schema] = field(default_factory=dict)

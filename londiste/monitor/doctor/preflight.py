@@ -26,7 +26,9 @@ NODE = frozenset(
 )
 
 #: Ids of findings about tables of which ``add-table`` itself says nothing.
-TABLE = frozenset(("always", "rule", "deferrable", "policies", "enum", "type", "type-owner"))
+TABLE = frozenset(
+    ("always", "rule", "deferrable", "policies", "enum", "type", "type-owner", "table-owner")
+)
 
 
 def node_findings(

@@ -40,6 +40,10 @@ def collect(conn: Connection, queue: str) -> NodeFacts:
             ("type-owner", row["table_name"], "\n".join((row["type"], row["owner"], row["remedy"])))
             for row in fetch(conn, "types_of_others", tables=[t.quoted for t in found])
         ),
+        *(
+            ("table-owner", one.pop("table_name"), "\n".join(one.values()))
+            for one in fetch(conn, "owners_without_set", tables=[t.quoted for t in found])
+        ),
     ]
     keys = []
     for key in fkeys.collect(conn, queue):

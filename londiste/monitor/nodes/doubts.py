@@ -154,6 +154,11 @@ def doubt(
             what = f"type {kind} of table {table} belongs to {owner}"
             why = "that role can add code to it, which runs as who writes the table's rows"
             return Severity.WARNING, what, why, remedy
+        case "table-owner":
+            owner, writer, remedy = detail.split("\n")
+            what = f"table {table} belongs to {owner}, and {writer} may not set this role"
+            why = "rows are written with the rights of the owner; the first change stops the worker"
+            return Severity.CRITICAL, what, why, remedy
         case "partition-names":
             what = (
                 f"trigger {detail} of partitioned table {table} names the partitions in its events"

@@ -142,7 +142,7 @@ def _own(node: NodeFacts, queue: str) -> list[Finding]:
         why, do = _copy_state(node, table)
         found.append(_finding(severity, "state", node, what, why, do, queue))
     for kind, table_name, detail in node.doubts:
-        if kind in {"always", "rule", "type-owner"} and node.type == "root":
+        if kind in {"always", "rule", "type-owner", "table-owner"} and node.type == "root":
             # Nothing is replicated to it.
             continue
         severity, what, why, do = doubts.doubt(

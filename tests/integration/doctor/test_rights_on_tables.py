@@ -191,3 +191,29 @@ def test_policies_that_hide_rows_are_found_before_a_table_is_added(
         connect(node.dsn, name="test", autocommit=True) as here,
     ):
         assert "policies" not in {one.kind for one in table_findings(here, above, [T])}
+
+
+def test_a_member_that_may_not_become_the_owner_is_told_before_the_worker_starts(
+    leaf: Node, londiste: CommandLine
+) -> None:
+    with connect(as_role(leaf.db), name="test", autocommit=True) as conn:
+        if conn.info.server_version < 160000:
+            pytest.skip("a grant has this option since PostgreSQL 16")
+        grant = f"grant {OWNER} to {ROLE}"
+        leaf.db.execute(f"{grant} with inherit true, set false")
+        own = ["--set", f"db={as_role(leaf.db)}"]
+        done = londiste(leaf.db, *own, "add-table", "t", "--expect-sync")
+        assert done.code == 0 and f"{grant} with set true" in done.err, str(done)
+
+        def found() -> list[str]:
+            facts = collect.examine(conn, as_role(leaf.db), rows=True)
+            told = [one for one in run_checks(Situation(facts, facts)) if one.kind == "table-owner"]
+            checked = londiste(leaf.db, *own, "check", "--json").json["findings"]
+            told_by_check = [one["do"] for one in checked if one["kind"] == "table-owner"]
+            assert [statement for one in told for statement in one.sql] == told_by_check
+            return told_by_check
+
+        (statement,) = found()
+        assert statement == f"{grant} with set true"
+        leaf.db.execute(statement)
+        assert found() == []

@@ -17,6 +17,7 @@ FINDINGS = {
     "create": "no right to create schemas or tables",
     "replica": "no right to set session_replication_role",
     "owner": "tables of a role whose rights the user has not",
+    "table-owner": "tables that are written as their owner, whom the user cannot become",
     "policies": "rows that row-level security hides from the user",
     "internal-rights": "roles that can write internal tables of Londiste",
     "owners": "roles of the source that the target server lacks",
@@ -47,6 +48,7 @@ def check(pair: Situation) -> Iterator[Finding]:
                 admin_sql=one.statements,
             )
     yield from _owners(pair)
+    yield from _writers(pair)
     yield from _policies(pair)
     if pair.target is not None:
         missing = sorted((pair.source.named_roles - pair.target.roles) - {pair.source.user})
@@ -106,6 +108,23 @@ def _owners(pair: Situation) -> Iterator[Finding]:
             object=", ".join(names),
             admin_sql=statements,
         )
+
+
+def _writers(pair: Situation) -> Iterator[Finding]:
+    """Tables of the target whose owner the user is a member of, but cannot become."""
+    wanted = {str(table.name) for table in pair.wanted}
+    for one in () if pair.target is None else pair.target.more.table_owners:
+        if one.table_name in wanted:
+            yield critical(
+                "table-owner",
+                f"table {one.table_name} belongs to {one.owner} in the {pair.names[1]}"
+                f" database, and {one.writer} may not set this role",
+                "rows are written with the rights of the owner; the first change stops the worker",
+                f"as an administrator: {one.remedy}",
+                side=pair.names[1],
+                object=one.table_name,
+                admin_sql=[one.remedy],
+            )
 
 
 def _user(pair: Situation, side: str, facts: DatabaseFacts) -> Iterator[Finding]:
