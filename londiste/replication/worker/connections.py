@@ -7,6 +7,7 @@ import logging
 import os
 import socket
 import uuid
+from collections.abc import Callable
 from dataclasses import replace
 
 import psycopg
@@ -14,8 +15,8 @@ import psycopg
 from londiste.cascade import copied_database
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import WorkerState
-from londiste.cascade.progress import POSITION_LOST_HINT, STOP_WORKER
-from londiste.db.advisory_lock import acquire_singleton_lock, job_holder
+from londiste.cascade.progress import POSITION_LOST_HINT, STOP_WORKER, NodeProgress
+from londiste.db.advisory_lock import PATIENCE, acquire_singleton_lock, job_holder
 from londiste.db.connection import Connection, ask_backend, connect, describe_dsn, limit_silence
 from londiste.db.ddl import literal
 from londiste.db.names import argument
@@ -26,6 +27,7 @@ from londiste.errors import NodeBusy, PositionLost, StateError
 from londiste.install import owners
 from londiste.orchestration.connections import reach
 from londiste.pgq import batches, position_check
+from londiste.pgq.types import Batch
 from londiste.settings import WorkerSettings
 
 log = logging.getLogger(__name__)
@@ -69,6 +71,26 @@ def own_node(settings: WorkerSettings) -> Connection:
         conn.close()
         raise
     return conn
+
+
+class WorkerProgress(NodeProgress):
+    """The position of a worker, which moves only while the worker has the lock of its node.
+
+    Code of a table's owner runs in its session and may have released the lock.  So it is taken
+    again with each batch: one session may take it any number of times.
+    """
+
+    def completing(self, batch: Batch) -> Callable[[], None]:
+        """As of the base class.  The returned function also raises NodeBusy."""
+        check = super().completing(batch)
+        taken = self.conn.execute(query("job_lock"), [_job(self.queue)])
+
+        def both() -> None:
+            check()
+            if taken.fetchone() != (True,):
+                _require_alone(self.conn, self.queue, patience=0)
+
+        return both
 
 
 def provider(
@@ -235,9 +257,13 @@ def listen(conn: Connection) -> Listener:
     return Listener(conn, [TICK_CHANNEL])
 
 
-def _require_alone(conn: Connection, queue: str) -> None:
-    other = acquire_singleton_lock(conn, f"worker {queue}")
-    holder = None if other is None else job_holder(conn, f"worker {queue}")
+def _job(queue: str) -> str:
+    return f"worker {queue}"
+
+
+def _require_alone(conn: Connection, queue: str, *, patience: float = PATIENCE) -> None:
+    other = acquire_singleton_lock(conn, _job(queue), patience=patience)
+    holder = None if other is None else job_holder(conn, _job(queue))
     if holder is not None and not holder.entitled:
         raise NodeBusy(
             f"queue {queue}: a session of role {holder.role} holds the lock of the worker",

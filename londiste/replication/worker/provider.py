@@ -13,7 +13,6 @@ from datetime import timedelta
 
 from londiste.cascade.forward import Combiner, Forwarder
 from londiste.cascade.model import WorkerState
-from londiste.cascade.progress import NodeProgress
 from londiste.cascade.worker_role import BatchActions, Forward
 from londiste.daemon import crash
 from londiste.db.connection import Connection, usable
@@ -234,7 +233,7 @@ def open_source(
         queue=state.queue,
         source=conn,
         target=target,
-        progress=NodeProgress(target, state.queue, state.worker),
+        progress=connections.WorkerProgress(target, state.queue, state.worker),
         forwarder=_forwarder(target, state, duty),
         system=system,
         scripts=Scripts(target, state.queue, state.name, settings.execute_lock_timeout),
