@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Iterable
 
 from londiste.changes.types import address
+from londiste.db.names import argument
 from londiste.errors import EventError
 from londiste.handlers.event_actions import SkippedRows
 
@@ -55,6 +56,12 @@ def explain(error: EventError, rows: int | None, skips: SkippedRows) -> None:
         error.detail = "; ".join(filter(None, [error.detail, has]))
     # An error of the event itself is none of a row in the target.
     mend = "correct the table or the row in the target; or " if found and found.dest else ""
+    if found and (found.kind, found.dest, found.op) == ("value", "", "delete"):
+        # The event has no time: only its key.
+        mend = (
+            "if the table is captured by statement, for later events: londiste change-form"
+            f" {argument(found.table)} row (on the root); now "
+        )
     error.hint = f"{mend}{skip}: {option(error.event_id, row, skips)}"
 
 

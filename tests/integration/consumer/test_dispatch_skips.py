@@ -106,6 +106,17 @@ def test_an_event_that_names_no_table_is_skipped(ends: Ends) -> None:
     assert sum(ends.rows("t").values()) == 1
 
 
+def test_a_delete_without_its_time_names_the_capture_by_row(ends: Ends) -> None:
+    ends.dispatcher()
+    ends.source.execute("insert into t values (1, '2026-02-03', 'v'); delete from t where id = 1")
+    ends.tick()
+    error = fails(ends)
+    assert error.hint.startswith(
+        "if the table is captured by statement, for later events: londiste change-form public.t row"
+        " (on the root); now skip the event: --set skip_events="
+    )
+
+
 @pytest.mark.parametrize(
     ("found", "rows", "said"),
     [
