@@ -19,6 +19,7 @@ from londiste.install import ledger, owners, source
 from londiste.install.ledger import Installed
 from londiste.install.plan import changed, edited, pending
 from londiste.install.source import Component, FileKind, version_key
+from londiste.wording import shortened
 
 log = logging.getLogger(__name__)
 
@@ -114,8 +115,7 @@ def _misfit(
             return InstallError(f"{where}: schema {name} is not installed", hint=install)
         case Compat.OLDER:
             return InstallError(
-                f"{where}: schema {name} has version {installed.version}, this program needs"
-                f" {component.version}",
+                f"{where}: schema {name} {outdated(component, installed)}",
                 detail=_difference(component, installed),
                 hint=install,
             )
@@ -139,9 +139,18 @@ def _misfit(
             )
 
 
+def outdated(component: Component, installed: Installed) -> str:
+    """Pure: what an older schema has or lacks; its number may be that of the program."""
+    if installed.version != component.version:
+        return f"has version {installed.version}, this program needs {component.version}"
+    return f"lacks the present text of {_lacking(component, installed)}"
+
+
 def _difference(component: Component, installed: Installed) -> str:
+    lacking = _lacking(component, installed)
+    return f"{lacking}: the present text was not run in this database" if lacking else ""
+
+
+def _lacking(component: Component, installed: Installed) -> str:
     files = [*pending(component, installed, FileKind.UPGRADE), *changed(component, installed)]
-    if not files:
-        return ""
-    rest = f" and {len(files) - 1} more" if len(files) > 1 else ""
-    return f"{files[0].path}{rest}: the present text was not run in this database"
+    return shortened([file.path for file in files], 1)

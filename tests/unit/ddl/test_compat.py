@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from londiste.install.compat import Compat, compat
+from londiste.install.compat import Compat, compat, outdated
 from londiste.install.ledger import Installed
 from londiste.install.source import Component
 from tests.unit.ddl.test_install_plan import FIRST, SECOND, component, file, installed
@@ -34,6 +34,14 @@ CHANGED = component("4.0.0", *FIRST.files[:2], file(FIRST.files[2].path, "new te
 )
 def test_program_and_database(program: Component, database: Installed, expected: Compat) -> None:
     assert compat(program, database) is expected
+
+
+def test_an_older_schema_of_the_same_number_is_named_by_what_it_lacks() -> None:
+    path = CHANGED.files[2].path
+    assert outdated(CHANGED, installed(FIRST)) == f"lacks the present text of {path}"
+    assert outdated(SECOND, installed(FIRST)) == "has version 4.0.0, this program needs 4.1.0"
+    without = installed(SECOND, without=("upgrades/4.1.0/01-paused.sql", CHANGED.files[0].path))
+    assert outdated(SECOND, without).endswith("upgrades/4.1.0/01-paused.sql and 1 more")
 
 
 def test_a_daemon_works_with_the_same_and_with_what_still_has_all_it_calls() -> None:
