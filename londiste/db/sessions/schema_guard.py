@@ -7,7 +7,8 @@ about it ask again.
 
 The answer takes longer than the rest of a new session, so a process asks once in a while
 (``KEPT_SECONDS``) for the same schemas with the same owners and rights.  Where only a superuser can
-create something in them, only a superuser could have changed the answer since.
+create something in them, only a superuser could have changed the answer since.  It holds for one
+address: another server could say what it likes about its schemas.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from typing import Any, NamedTuple, Self
 
 import psycopg
@@ -31,8 +32,8 @@ SCHEMAS = ("pgq", "pgq_node", "pgq_ext", "pgq_coop", "londiste", "londiste_captu
 #: For so long a process relies on an answer without a doubt.
 KEPT_SECONDS = 60.0
 
-#: Until when (monotonic) it relies on each: what ``schema_state`` said before the answer.
-_closed: dict[frozenset[TupleRow], float] = {}
+#: Until when (monotonic) it relies on each: ``_peer``, and what ``schema_state`` said there before.
+_closed: dict[tuple[Hashable, frozenset[TupleRow]], float] = {}
 
 
 class Doubt(NamedTuple):
@@ -86,10 +87,11 @@ def guard(conn: psycopg.Connection[TupleRow]) -> None:
     """
     assert isinstance(conn, GuardedConnection)
     parameters = {"schemas": list(SCHEMAS)}
-    state = frozenset(conn.execute(query("schema_state"), parameters).fetchall())
+    schemas = frozenset(conn.execute(query("schema_state"), parameters).fetchall())
+    state = _peer(conn), schemas
     now = time.monotonic()
     if now < _closed.get(state, now):
-        conn.unseen = frozenset(SCHEMAS) - {name for _, name, *_ in state}
+        conn.unseen = frozenset(SCHEMAS) - {name for _, name, *_ in schemas}
         return
     row = conn.execute(query("schema_guard"), parameters).fetchone()
     assert row is not None
@@ -102,6 +104,12 @@ def guard(conn: psycopg.Connection[TupleRow]) -> None:
         for past in [one for one, until in [*_closed.items()] if until <= now]:
             _closed.pop(past, None)
         _closed[state] = now + KEPT_SECONDS
+
+
+def _peer(conn: psycopg.Connection[Any]) -> Hashable:
+    """Whom the client has reached, by nothing that it was told there."""
+    info = conn.info
+    return info.host, info.hostaddr, info.port, info.dbname
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -272,7 +273,7 @@ def test_what_one_session_found_serves_the_next_only_where_no_other_role_can_cha
     )
     state = schema_guard.query("schema_state"), {"schemas": SCHEMAS}
     with pgq_db.connect(guarded=True) as conn:
-        seen = frozenset(conn.execute(*state).fetchall())
+        seen = schema_guard._peer(conn), frozenset(conn.execute(*state).fetchall())
         assert seen in schema_guard._closed
         # A moment of an earlier look is over; the owner of a function has changed.
         pgq_db.execute(f"alter function pgq.ticker() owner to {roles.stranger}")
@@ -282,6 +283,46 @@ def test_what_one_session_found_serves_the_next_only_where_no_other_role_can_cha
                 pgq_db.connect(guarded=True)
         finally:
             pgq_db.execute("alter function pgq.ticker() owner to postgres")
+
+
+def test_a_server_answers_for_no_other_address(
+    pgq_db: Database, roles: Roles, tmp_path: Path
+) -> None:
+    with pgq_db.connect() as conn:
+        if not conn.info.host.startswith("/"):
+            pytest.skip("the server has no socket here")
+        other = tmp_path / "other"
+        other.symlink_to(conn.info.host)
+    schema_guard._closed.clear()
+    connection.connect(conninfo.make_conninfo(pgq_db.dsn, host=str(other))).close()
+    pgq_db.execute(f"alter function pgq.ticker() owner to {roles.stranger}")
+    try:
+        with pytest.raises(NotTrusted, match=r"pgq\.ticker"):
+            pgq_db.connect(guarded=True)
+    finally:
+        pgq_db.execute("alter function pgq.ticker() owner to postgres")
+
+
+def test_a_copy_of_a_database_is_another_one_whatever_its_number(
+    database: Database, new_database: Callable[..., Database]
+) -> None:
+    if database.value("select current_setting('server_version_num')::int") < 150000:
+        pytest.skip("numbers of databases are chosen since PostgreSQL 15")
+    database.execute("create schema pgq")
+    state = schema_guard.query("schema_state"), {"schemas": SCHEMAS}
+    with database.connect() as conn:
+        before = conn.execute(*state).fetchall()
+    number = database.value("select oid from pg_database where datname = current_database()")
+    database.close()
+    other = new_database()
+    other.execute(f"create database {database.name}_kept template {database.name}")
+    other.execute(f"drop database {database.name}")
+    other.execute(f"create database {database.name} template {database.name}_kept oid = {number}")
+    other.execute(f"drop database {database.name}_kept")
+    with database.connect() as conn:
+        after = conn.execute(*state).fetchall()
+    assert after != before
+    assert [row[1:] for row in after] == [row[1:] for row in before]
 
 
 def test_the_session_of_a_narrower_role_answers_for_no_superuser(
