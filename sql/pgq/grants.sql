@@ -222,6 +222,7 @@ grant execute on function
     pgq.lock_ticks(text),
     pgq.tick_at_snapshot(text, text),
     pgq.maint_operations(),
+    pgq._component_has(text),
     pgq._may_maintain(text),
     pgq._refuse_maintenance(text),
     pgq.maint_rotate_tables_step1(text),

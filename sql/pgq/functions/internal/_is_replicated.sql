@@ -12,7 +12,7 @@ as $$
 declare
     v_found boolean;
 begin
-    if i_table is null or to_regclass('londiste.table_info') is null then
+    if i_table is null or not pgq._component_has('londiste.table_info') then
         return false;
     end if;
     execute 'select exists (select from londiste.table_info'

@@ -10,12 +10,14 @@ as $$
  * Without this check a role that may set extra_maint could make the maintenance daemon run any
  * function, with a queue name of its choice.
  *
- * Of Londiste's own functions those for maintenance are allowed.  Of others those are allowed whose
- * owner has the rights of the session anyway, except functions of the server and of extensions.  A
- * function that does not exist yet may exist, with any owner, at the time of the call.
+ * Of Londiste's own functions those for maintenance are allowed, where they are installed.  Of others
+ * those are allowed whose owner has the rights of the session anyway, except functions of the server
+ * and of extensions.  A function that does not exist yet may exist, with any owner, at the time of the
+ * call.
  */
     select i_function in (
             'pgq_node.maint_watermark', 'londiste.root_check_seqs', 'pgq.maint_purge_keys')
+            and pgq._component_has(i_function || '(text)')
         or exists (
             select
             from pg_proc as p

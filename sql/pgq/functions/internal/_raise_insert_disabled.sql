@@ -9,14 +9,14 @@ as $$
  * Of a node the hint is no command: events that somebody writes there reach no other node.
  */
 declare
-    v_node boolean := to_regnamespace('pgq_node') is not null;
+    v_node boolean := pgq._component_has('pgq_node.node_info');
 begin
     if v_node then
         begin
             execute 'select exists (select from pgq_node.node_info n where n.queue_name = $1)'
                 into v_node using i_queue_name;
         exception
-            when insufficient_privilege or undefined_table then null;
+            when insufficient_privilege then null;
         end;
     end if;
     raise exception using

@@ -10,7 +10,7 @@ as $$
 declare
     v_dest text;
 begin
-    if to_regclass('londiste.table_info') is not null then
+    if pgq._component_has('londiste.table_info') then
         execute 'select dest_table from londiste.table_info where queue_name = $1 and table_name = $2'
         into v_dest
         using i_queue_name, i_table;

@@ -72,12 +72,12 @@ begin
     select 'vacuum', t
     from pgq.maint_tables_to_vacuum() as t;
 
-    if to_regprocedure('pgq_node.maint_watermark(text)') is not null then
+    if pgq._component_has('pgq_node.maint_watermark(text)') then
         return query execute
             'select ''pgq_node.maint_watermark'', queue_name'
             ' from pgq_node.node_info where node_type = ''root'' order by queue_name';
     end if;
-    if to_regprocedure('pgq_node.maint_fence(text)') is not null then
+    if pgq._component_has('pgq_node.maint_fence(text)') then
         return query execute
             'select ''pgq_node.maint_fence'', q.queue_name'
             ' from pgq_node.node_info n join pgq.queue q on q.queue_name = n.queue_name'
@@ -88,7 +88,7 @@ begin
             '       from (select q.queue_data_pfx union all select pgq._event_tables(q)) as e (name)))'
             ' order by q.queue_name';
     end if;
-    if to_regprocedure('londiste.root_check_seqs(text)') is not null then
+    if pgq._component_has('londiste.root_check_seqs(text)') then
         return query execute
             'select ''londiste.root_check_seqs'', n.queue_name'
             ' from pgq_node.node_info n'
@@ -96,7 +96,7 @@ begin
             '   select 1 from londiste.seq_info s where s.queue_name = n.queue_name and s.local)'
             ' order by n.queue_name';
     end if;
-    if to_regprocedure('londiste.periodic_maintenance()') is not null then
+    if pgq._component_has('londiste.periodic_maintenance()') then
         func_name := 'londiste.periodic_maintenance';
         func_arg := null;
         return next;

@@ -25,7 +25,7 @@ begin
     if not found then
         perform pgq._raise_no_queue('No such event queue', x_queue_name);
     end if;
-    if to_regclass('pgq_node.node_info') is not null then
+    if pgq._component_has('pgq_node.node_info') then
         execute 'select n.node_name from pgq_node.node_info n'
             ' where n.queue_name = $1 and n.node_type in (''root'', ''branch'')'
             into v_node using x_queue_name;
