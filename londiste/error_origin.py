@@ -162,8 +162,11 @@ def forced_hint(error: psycopg.Error, dest: str = "") -> str:
     )
 
 
-def rights_hint(error: psycopg.Error) -> str:
-    """Pure: the hint for an error with SQLSTATE 42501."""
+def rights_hint(error: psycopg.Error, written: str = "") -> str:
+    """Pure: the hint for an error with SQLSTATE 42501.
+
+    written -- the table that is written, quoted; '' if unknown.
+    """
     message, user = error.diag.message_primary or first_line(str(error)), grantee(error)
     if (name := message.removeprefix("permission denied for database ")) != message:
         return f"as an administrator: grant create on database {identifier(name)} to {user}"
@@ -173,7 +176,7 @@ def rights_hint(error: psycopg.Error) -> str:
             " before PostgreSQL 15: londiste doctor prints what is missing"
         )
     # It names the function or table, but not its schema: it may be one of the user.
-    return _without_our_roles(error, message, user) or (
+    return _without_our_roles(error, message, user, written) or (
         f"grant the missing privilege; for what Londiste has installed: grant londiste_writer to"
         f" {user}, if it is that of commands and daemons (pgq_admin if only queues are installed),"
         " pgq_writer of a producer, or pgq_reader of a consumer; for a member of such a role that"
@@ -182,16 +185,22 @@ def rights_hint(error: psycopg.Error) -> str:
     )
 
 
-def _without_our_roles(error: psycopg.Error, message: str, user: str) -> str:
+def _owner_hint(what: str, user: str) -> str:
+    return (
+        f"as an administrator: alter {what} owner to {user}; or make {user} a member of the role"
+        " that owns it"
+    )
+
+
+def _without_our_roles(error: psycopg.Error, message: str, user: str, written: str) -> str:
     """The hint for a right that no role of Londiste gives; '' for others."""
     if raised_by_code(error):
         return ""
+    table = message.removeprefix("permission denied for table ")
+    if table != message and written.endswith(f'."{table}"'):
+        return _owner_hint(f"table {written}", user)
     if found := _NOT_OWNER.fullmatch(message):
-        what = found[1].replace("relation", "table") + found[2]
-        return (
-            f"as an administrator: alter {what} owner to {user}; or make {user} a member of"
-            " the role that owns it"
-        )
+        return _owner_hint(found[1].replace("relation", "table") + found[2], user)
     if (found := _NO_SET.fullmatch(message)) and _OWNER_FUNCTION in (error.diag.context or ""):
         more = " with set true" if "SET" in found[1] else ""
         return (

@@ -28,7 +28,7 @@ from londiste.error_origin import (
     unqualified_hint,
 )
 from londiste.error_values import Values, shown
-from londiste.wording import bounded, connection_hint, refused_login
+from londiste.wording import READ_ONLY, bounded, connection_hint, refused_login
 
 if TYPE_CHECKING:
     import psycopg
@@ -395,7 +395,7 @@ def _translate(error: psycopg.Error, place: str, where: str, values: Values) -> 
         return LondisteError(
             place + message,
             detail=detail or f"SQLSTATE {state}",
-            hint=hint or "connect to the primary: this is a standby, or its sessions are read only",
+            hint=hint or READ_ONLY,
         )
     if state == "3D000":
         return UsageError(

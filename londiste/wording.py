@@ -7,6 +7,9 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+#: The hint for a server that refuses to write.
+READ_ONLY = "connect to the primary: this is a standby, or its sessions are read only"
+
 
 def bounded(text: str, most: int = 2_000, *, of: int = 0) -> str:
     """Pure: a text of at most that many characters, and how many it had.

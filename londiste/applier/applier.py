@@ -340,7 +340,7 @@ class Applier:
         self, plans: Sequence[TablePlan], error: psycopg.Error, verify: bool
     ) -> NoReturn:
         """Raises the error of ``hold``: StaleShapes where the shapes may be old ones."""
-        known = from_database(error, where=self._node)
+        known = of_write(error, self._node)
         tables = {plan.shape.name for plan in plans}
         if not known.retry and verify:
             self._undo()

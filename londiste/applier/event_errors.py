@@ -23,6 +23,7 @@ from londiste.db.relation import Relation
 from londiste.error_origin import (
     forced_hint,
     in_owner_code,
+    innermost_function,
     raised_by_code,
     rights_hint,
     unqualified_hint,
@@ -34,8 +35,16 @@ from londiste.errors import (
     ApplyError,
     EventError,
     LondisteError,
+    TransientError,
     from_database,
 )
+from londiste.wording import READ_ONLY
+
+_DISKS = "look into the log of this server, and check its disks"
+#: SQLSTATEs of a server that cannot write at all, and their hints.
+_NO_WRITES = {"25006": READ_ONLY, "58000": _DISKS, "58030": _DISKS}
+#: Classes of what the server refuses because of how the table is defined: a copy meets it, too.
+_OF_DEFINITION = ("0A", "22", "42", "44", "54")
 
 
 class EventErrors:
@@ -244,9 +253,21 @@ def of_write(error: psycopg.Error, node: str, table: TableName | None = None) ->
         state = error.sqlstate or ""
         known = LondisteError(known.message, detail=known.detail or f"SQLSTATE {state}")
         known.sqlstate, known.by_code = state, True
-    elif known.retry and table is not None and error.diag.severity_nonlocalized == "ERROR":
+    elif not known.retry and _writes_nothing(error):
+        state = error.sqlstate or ""
+        hint = known.hint or _NO_WRITES[state]
+        known = TransientError(known.message, detail=known.detail, hint=hint)
+        known.sqlstate = state
+    if known.retry and table is not None and error.diag.severity_nonlocalized == "ERROR":
         known.say_more(f"while table {table} was written")
     return known
+
+
+def _writes_nothing(error: psycopg.Error) -> bool:
+    """Whether the server refuses to write any row; not where code of a table made it do so."""
+    name = innermost_function(error)
+    ours = not name or name.startswith(("londiste.", "londiste_apply."))
+    return error.sqlstate in _NO_WRITES and ours and not raised_by_code(error)
 
 
 def _hint_of(error: psycopg.Error, dest: TableName, table: TableName) -> str:
@@ -262,7 +283,7 @@ def _hint_of(error: psycopg.Error, dest: TableName, table: TableName) -> str:
             return forced_hint(error, dest.quoted) or OWNER_GRANTS
     elif state in LD_CLASSES:
         return shown(error, Values.APART).hint or hint_for(state, dest, table)
-    if state == "42501" and (hint := rights_hint(error)):
+    if state == "42501" and (hint := rights_hint(error, dest.quoted)):
         return hint
     if hint := unqualified_hint(error):
         return hint
@@ -276,17 +297,17 @@ def hint_for(state: str, dest: TableName, table: TableName) -> str:
 
     dest -- the table that is written here; table -- its name in the queue, for commands.
     """
-    if state == "42501":
-        return (
-            f"grant the worker's user the right to write {dest}; where row-level security is"
-            f" forced: alter table {dest.quoted} no force row level security"
-        )
     if state in {"22P05", "22021"}:
         return (
             "correct the row on the root, because the encoding of this database has no such"
             f" character; then copy the table again: londiste resync {argument(table)}"
         )
-    if state.startswith("22") or state in {"23502", "23514", "42804", "42846"}:
+    if state.startswith(("XX", "58")):
+        return (
+            f"{_DISKS}; if only an index is damaged: reindex table {dest.quoted}; if rows are:"
+            f" londiste resync {argument(table)}"
+        )
+    if state.startswith(_OF_DEFINITION) or state in {"23502", "23514", "55000"}:
         return (
             f"change the definition of {dest} to match the provider's; the worker then continues"
             " automatically"

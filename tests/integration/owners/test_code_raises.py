@@ -24,6 +24,7 @@ from londiste.errors import (
     LockTimeout,
     LondisteError,
     NodeUnreachable,
+    TransientError,
     from_database,
 )
 from londiste.replication.apply.routing import plan
@@ -33,7 +34,19 @@ from tests.fixtures.owners import OWNER, T, as_owner, insert, make_scene
 from tests.support.waiting import wait_for
 
 #: States that mean a temporary failure when the server raises them, and some of Londiste.
-STATES = ["40001", "40P01", "55P03", "57014", "57P01", "57P03", "08006", "53100", "LD107", "LD200"]
+STATES = [
+    "25006",
+    "40001",
+    "40P01",
+    "55P03",
+    "57014",
+    "57P01",
+    "57P03",
+    "08006",
+    "53100",
+    "LD107",
+    "LD200",
+]
 
 _TRIGGER = """
     create function {schema}.says() returns trigger language plpgsql as $t$
@@ -158,6 +171,33 @@ def test_row_security_that_is_forced_on_the_owner_has_its_remedy(scene: Database
         assert "t no force row level security" in error.hint.replace('"', "")
         assert "bypassrls" in error.hint
         assert "grant the missing" not in error.hint
+
+
+@pytest.mark.parametrize("owner", ["the worker", OWNER])
+def test_a_read_only_session_is_waited_for_and_no_event_is_named(
+    scene: Database, owner: str
+) -> None:
+    if owner != OWNER:
+        scene.execute("alter table shop.t owner to current_user")
+    with (
+        scene.connect(replica=True, autocommit=True) as conn,
+        pytest.raises(TransientError, match="read-only transaction") as caught,
+    ):
+        conn.execute("set default_transaction_read_only = on")
+        apply(conn)
+    assert "its sessions are read only" in caught.value.hint
+
+
+def test_the_hint_of_a_table_given_away_names_the_table_and_no_role_of_londiste(
+    scene: Database,
+) -> None:
+    with scene.connect(autocommit=True) as conn:
+        scene.execute("alter table shop.t owner to current_user")
+        conn.execute(f"set role {OWNER}")
+        with pytest.raises(EventError, match="permission denied for table t") as caught:
+            apply(conn)
+    assert 'alter table "shop"."t" owner to' in caught.value.hint
+    assert "londiste_writer" not in caught.value.hint
 
 
 def test_a_lock_is_waited_for_and_its_table_is_named(scene: Database) -> None:

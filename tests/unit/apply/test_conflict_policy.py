@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from londiste.applier.conflict_policy import Action, decide, kind_of
+from londiste.applier.event_errors import hint_for
 from londiste.changes.types import Op, RowChange
 from londiste.db.names import TableName
 
@@ -58,3 +59,13 @@ def test_sqlstates_are_told_apart() -> None:
         "P0001": "refused",
         "": "refused",
     }
+
+
+def test_a_copy_of_the_table_is_no_remedy_for_what_is_no_row() -> None:
+    table = TableName("shop", "t")
+    for state in ("54000", "55000", "428C9", "0A000", "44000", "22001"):
+        assert hint_for(state, table, table).startswith("change the definition"), state
+    for state in ("XX001", "XX002", "58P01"):
+        hint = hint_for(state, table, table)
+        assert hint.startswith("look into the log") and "reindex table" in hint, state
+    assert hint_for("23503", table, table) == "copy the table again: londiste resync shop.t"
