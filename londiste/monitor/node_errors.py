@@ -12,9 +12,9 @@ from londiste.db.queries import tuples
 from londiste.errors import InstallError
 from londiste.monitor import partitions, subscriptions
 from londiste.monitor.captures.rules import UNREADY
-from londiste.monitor.nodes.doubts import REWRITTEN, SEQUENCE_DOUBTS, STALE_BELOW
+from londiste.monitor.nodes.doubts import REWRITTEN, SEQUENCE_DOUBTS, SILENT, STALE_BELOW
 from londiste.pgq import queues
-from londiste.replication import replication_role
+from londiste.replication import replicated_rows, replication_role
 from londiste.replication import sqlapi as tables
 from londiste.replication.lost_rows import DETACHED, REPLACED
 from londiste.replication.model import COPY_BELOW, ReplicatedTable
@@ -77,6 +77,9 @@ def collect(
         if kind == "capture" and name in swapped:
             lacks = f"was renamed: its changes are captured as those of table {swapped[name]}"
         errors.append((kind, f"table {name} {lacks}: {CHECK}"))
+    silent = known(missing, lambda: replicated_rows.silent(conn, queue)) or ()
+    for kind, name, brought in silent if info.type is NodeType.ROOT else ():
+        errors.append((kind, f"table {name} {SILENT[kind].format(brought)}: {CHECK}"))
     for rewritten in known(missing, lambda: tables.rewritten_tables(conn, queue)) or ():
         errors.append(("rewritten", f"table {rewritten} {REWRITTEN}: {CHECK}"))
     for kind, name, _ in known(missing, lambda: tuples(conn, "sequence_doubts", queue=queue)) or ():

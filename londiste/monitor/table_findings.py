@@ -35,6 +35,13 @@ TABLES: Mapping[str, tuple[str, str]] = {
         " … enable trigger all this finding ends, but these changes stay lost:"
         " londiste compare finds them.",
     ),
+    "second-queue": (
+        "The worker of another queue writes rows into a table that this root captures, and the"
+        " capture fires for applications only: nodes below lack these rows. Tables whose handler"
+        " decides by a function which version stays (multimaster, applyfn) are left out.",
+        "londiste triggers --always TABLE, then londiste resync TABLE on the nodes below. It is"
+        " refused if the rows come back to their origin.",
+    ),
     "branch-capture": (
         "A table of a branch is not captured: its trigger is gone or disabled. Nodes below get"
         " the events of its provider, so they lack nothing. But writes on the branch by mistake"

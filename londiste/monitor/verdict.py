@@ -23,6 +23,7 @@ SOURCES = {
     "node-copy": Severity.CRITICAL,
     "capture": Severity.CRITICAL,
     "branch-capture": Severity.WARNING,
+    "second-queue": Severity.CRITICAL,
     "missing": Severity.CRITICAL,
     "table-replaced": Severity.CRITICAL,
     "partition": Severity.CRITICAL,

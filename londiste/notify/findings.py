@@ -22,6 +22,7 @@ _PER_OBJECT = frozenset({"halted", "error", "copy", "drift"})
 _AFTER_KIND = {
     "capture": ": ",
     "branch-capture": ": ",
+    "second-queue": ": ",
     "missing": ": ",
     "table-replaced": ": ",
     "partition": "; hint: ",

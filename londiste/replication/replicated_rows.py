@@ -1,12 +1,263 @@
-"""Captures of rows that replication writes into a table: they fire if they are ENABLE ALWAYS."""
+"""Captures of rows that replication writes here: they fire only if they are ENABLE ALWAYS.
+
+A root may be a leaf of another queue (z1 -> z2 by queue p, z2 -> z3 by queue q).  Its captures
+then have to fire for these rows, too.  They must not if the rows come back to their origin
+(z1 -> z2 -> z1), where they would replace newer ones.
+
+    rows of                  capture of the root
+    another queue            fires always
+    a queue that comes back  fires for applications only; the add-table that closes the circle is
+                             refused if all captures on the way fire always
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.model import NodeInfo, NodeType
 from londiste.db import call
 from londiste.db.connection import Connection
-from londiste.db.names import TableName
+from londiste.db.names import TableName, argument
+from londiste.db.queries import first, tuples
+from londiste.errors import LondisteError, StateError, UnknownTable
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.lock_retry import with_table
+from londiste.orchestration.plan import CommandPlan
+from londiste.orchestration.steps import NodeStep
+from londiste.replication import sqlapi as tables
+from londiste.replication.patterns import table_meant
 
 
 def fire_always(conn: Connection, queue: str, dest: TableName) -> bool:
     """Lets the capture of a table fire for replicated rows, too; False when it did already."""
     return bool(call.value(conn, "londiste.fire_always", queue, str(dest)))
+
+
+def silent(conn: Connection, queue: str) -> list[tuple[str, str, str]]:
+    """Captures of a root that do not fire for replicated rows: kind, table, what brings them."""
+    return [
+        (kind, table, detail)
+        for kind, table, detail in tuples(conn, "silent_captures", queue=queue)
+    ]
+
+
+def remedy(table: str) -> str:
+    """The command that ends the silence of a capture."""
+    name = argument(table)
+    return f"londiste triggers --always {name}; then on the nodes below: londiste resync {name}"
+
+
+def always_kinds(conn: Connection, queue: str, dest: TableName) -> frozenset[str]:
+    """Which triggers of a table's capture fire for what replication does: rows, truncate."""
+    row = first(conn, "always_kinds", queue=queue, table=str(dest))
+    return frozenset(row[0] or () if row is not None else ())
+
+
+@dataclass(frozen=True)
+class Filling:
+    """A queue that fills a table here.
+
+    table -- its name there.  decided -- a function of the handler decides which version stays.
+    """
+
+    queue: str
+    table: TableName
+    decided: bool
+
+
+def filling(conn: Connection, queue: str, dest: TableName) -> list[Filling]:
+    """The other queues that fill a table here."""
+    return [
+        Filling(other, TableName.parse(name), decided)
+        for other, name, decided in tuples(conn, "filling_queues", queue=queue, dest=str(dest))
+    ]
+
+
+@dataclass(frozen=True)
+class Circle:
+    """Queues by which rows of a table come back to the queue that captures them.
+
+    closed -- all captures on the way fire for replicated rows.
+    node -- the last one on the way; undo -- what lets its capture fire for applications only.
+    """
+
+    closed: bool
+    node: str
+    undo: str
+
+
+def circle(
+    sites: Connections, conn: Connection, queue: str, table: TableName, back_to: str
+) -> Circle | None:
+    """How rows of a table that ``queue`` brings come from queue ``back_to``; None: they do not.
+
+    Walks up to the root of the queue, and along the queues that fill the table there.
+    Raises NodeUnreachable for a node on the way.
+    """
+    return _circle(sites, conn, queue, table, back_to, closed=True, passed=frozenset())
+
+
+def _circle(
+    sites: Connections,
+    conn: Connection,
+    queue: str,
+    table: TableName,
+    back_to: str,
+    *,
+    closed: bool,
+    passed: frozenset[str],
+) -> Circle | None:
+    seen: set[str] = set()
+    info = nodes.get_node_info(conn, queue)
+    while info.type is not NodeType.ROOT and info.name not in seen:
+        seen.add(info.name)
+        conn = sites.at(sites.reach(info.provider_location, info.provider))
+        info = nodes.get_node_info(conn, queue)
+    known = tables.get_tables(conn, queue, [table]).get(table)
+    if known is None or not known.local:
+        return None
+    closed = closed and "rows" in always_kinds(conn, queue, known.dest)
+    passed |= {queue}
+    for one in filling(conn, queue, known.dest):
+        if one.queue == back_to:
+            rows = tuples(conn, "always_triggers", queue=queue, table=str(known.dest))
+            return Circle(closed, info.name, "; ".join(statement for (statement,) in rows))
+        if one.queue not in passed:
+            found = _circle(
+                sites, conn, one.queue, one.table, back_to, closed=closed, passed=passed
+            )
+            if found is not None:
+                return found
+    return None
+
+
+def decide(
+    sites: Connections, conn: Connection, queue: str, table: TableName, dest: TableName
+) -> tuple[bool, list[str]]:
+    """Whether the capture that a root gets for a table has to fire for replicated rows; notes."""
+    notes: list[str] = []
+    brings = []
+    for one in filling(conn, queue, dest):
+        if one.decided:
+            return False, notes
+        other = one.queue
+        try:
+            back = circle(sites, conn, other, one.table, queue)
+        except LondisteError as error:
+            notes.append(
+                f"table {table}: rows that queue {other} brings are not captured, because it is not"
+                f" known whether they come back: {error.message}; when that is corrected: londiste"
+                f" triggers --always {argument(table)}"
+            )
+            return False, notes
+        if back is not None:
+            notes.append(
+                f"table {table}: rows that queue {other} brings are not captured: they come from"
+                " this queue, too"
+            )
+            return False, notes
+        brings.append(other)
+    if brings:
+        notes.append(
+            f"table {table}: its capture also fires for rows that queue {', '.join(brings)} brings"
+            " (ENABLE ALWAYS)"
+        )
+    return bool(brings), notes
+
+
+def below(
+    sites: Connections, conn: Connection, queue: str, table: TableName, dest: TableName
+) -> list[str]:
+    """Notes about a table that ``queue`` is going to fill, and that another queue captures here.
+
+    Raises StateError if its changes would run in a circle.
+    """
+    notes = []
+    for (other,) in tuples(conn, "capturing_queues", queue=queue, dest=str(dest)):
+        back = circle(sites, conn, queue, table, other)
+        if back is None:
+            if "rows" not in always_kinds(conn, other, dest):
+                notes.append(
+                    f"table {table}: rows that queue {queue} brings are not captured for queue"
+                    f" {other}; with the settings of its root: londiste triggers --always"
+                    f" {argument(dest)}"
+                )
+        elif back.closed:
+            raise StateError(
+                f"table {table}: its changes of queue {other} would come back by queue {queue}, and"
+                " replace newer ones",
+                detail=f"the capture on node {back.node} fires for replicated rows; nothing was"
+                " added",
+                hint=f"in the database of {back.node}: {back.undo}; then repeat the command",
+            )
+    return notes
+
+
+def plan(sites: Connections, dsn: str, queue: str, names: Sequence[TableName] = ()) -> CommandPlan:
+    """Plans that captures of a root fire for replicated rows, too.
+
+    names -- tables; none: all whose captures are silent about such rows.
+    Raises UnknownTable; StateError below the root, and for a table whose rows come back.
+    """
+    conn = sites.at(dsn)
+    node = nodes.get_node_info(conn, queue)
+    _require_root(node)
+    found = silent(conn, queue)
+    kept = [t for t in tables.get_table_list(conn, queue) if t.local]
+    for name in names:
+        if all(name != t.name for t in kept):
+            raise UnknownTable(
+                f"table {name} is not replicated here",
+                hint=table_meant(str(name), (t.name for t in kept), "londiste tables"),
+            )
+    wanted = {str(name) for name in names} or {table for _, table, _ in found}
+    steps = []
+    for table in kept:
+        if str(table.name) not in wanted:
+            continue
+        for one in filling(conn, queue, table.dest):
+            if circle(sites, conn, one.queue, one.table, queue) is not None:
+                raise StateError(
+                    f"table {table.name}: rows that queue {one.queue} brings come from queue"
+                    f" {queue}, too",
+                    detail="captured again they would come back to their origin, and replace newer"
+                    " ones; nothing was changed",
+                    hint=f"leave the capture as it is: each node gets the changes of queue {queue}"
+                    " once",
+                )
+        steps.append(FireAlways(node.name, dsn, queue, table.name, table.dest))
+    return CommandPlan(tuple(steps))
+
+
+def _require_root(node: NodeInfo) -> None:
+    if node.type is not NodeType.ROOT:
+        raise StateError(
+            f"node {node.name} is a {node.type.value}: its captures write no events of queue"
+            f" {node.queue}",
+            detail="its provider sends them; --always is for the root",
+            hint="use the settings of the queue whose root this database is",
+        )
+
+
+@dataclass(frozen=True)
+class FireAlways(NodeStep):
+    """Lets the capture of one table fire for replicated rows, too."""
+
+    table: TableName
+    dest: TableName
+
+    def describe(self) -> str:
+        return f"{self.node}: capture table {self.table} also for replicated rows"
+
+    def done(self, sites: Connections) -> bool:
+        conn = sites.at(self.dsn)
+        return always_kinds(conn, self.queue, self.dest) == {"rows", "truncate"}
+
+    def run(self, sites: Connections) -> None:
+        """Raises LockTimeout when the table stays locked."""
+        with_table(sites, self.dsn, self.dest, self.node, self._work)
+
+    def _work(self, conn: Connection) -> None:
+        fire_always(conn, self.queue, self.dest)

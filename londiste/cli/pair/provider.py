@@ -7,9 +7,7 @@ from collections.abc import Sequence
 import click
 
 from londiste.cli import options
-from londiste.cli.pair.common import RAW, of_side, run
-from londiste.replication.commands.triggers import fire_for_replication
-from londiste.settings import NodeSettings
+from londiste.cli.pair.common import RAW, run
 from londiste.settings.pair import PROVIDER
 
 
@@ -18,7 +16,4 @@ from londiste.settings.pair import PROVIDER
 @options.pass_context
 def provider(context: options.Context, words: Sequence[str]) -> int:
     """Manage the provider of a pair: install, add, remove, tables, seqs, missing, check, …"""
-    code = run(context, PROVIDER, words)
-    if words[:1] == ("add",) and "--dry-run" not in words:
-        fire_for_replication(of_side(context, PROVIDER).settings(NodeSettings))
-    return code
+    return run(context, PROVIDER, words)

@@ -10,6 +10,8 @@ from londiste.cli import options, output
 from londiste.cli.documents import Done, Rows, Steps
 from londiste.cli.plan_output import execute_plan, sites
 from londiste.db.connection import session
+from londiste.errors import BadOption
+from londiste.replication import replicated_rows
 from londiste.replication.commands import triggers as firing
 from londiste.replication.patterns import parsed
 from londiste.settings import NodeSettings
@@ -21,21 +23,31 @@ TRIGGERS = Rows("triggers", firing.ListedTrigger)
 @options.pass_context
 @click.argument("names", nargs=-1, metavar="TABLE...")
 @click.option("--restore", is_flag=True, help="Re-create lost or stale capture triggers.")
+@click.option("--always", is_flag=True, help="Capture rows that replication writes, too (root).")
 @options.explain
 @options.json_output(TRIGGERS, Steps, Done)
 def triggers(
-    context: options.Context, names: Sequence[str], restore: bool, explain: bool, as_json: bool
+    context: options.Context,
+    names: Sequence[str],
+    restore: bool,
+    always: bool,
+    explain: bool,
+    as_json: bool,
 ) -> None:
     """List the triggers of replicated tables, and whether they fire on apply.
 
     Shows Londiste's triggers and your own. A table without a trigger of Londiste may have been
-    added with --no-triggers; --restore creates its triggers when the table is named.
+    added with --no-triggers; --restore creates its triggers when the table is named. --always is
+    for a root whose tables another queue fills.
     """
     settings = context.settings(NodeSettings)
     wanted = [parsed(name) for name in names]
-    if restore or explain:
+    if restore and always:
+        raise BadOption("--restore and --always: only one of them", hint="use --restore first")
+    if restore or always or explain:
         with sites(settings) as reach:
-            plan = firing.plan(reach, settings.db, settings.queue_name, wanted)
+            plan_of = replicated_rows.plan if always else firing.plan
+            plan = plan_of(reach, settings.db, settings.queue_name, wanted)
             for line in plan.notes:
                 output.warning(line)
             execute_plan(plan.steps, reach, options.Execution(explain, as_json))

@@ -15,7 +15,7 @@ import psycopg
 from londiste.db import tls
 from londiste.db.connection import Connection, session
 from londiste.db.names import TableName
-from londiste.db.queries import fetch, records, translated
+from londiste.db.queries import fetch, has_function, records, translated, tuples
 from londiste.db.sessions import schema_guard
 from londiste.db.sessions.view_guard import reading
 from londiste.db.structure.introspect import extensions, schemas
@@ -41,7 +41,7 @@ from londiste.monitor.doctor.facts import (
     TypeFacts,
     TypeOwner,
 )
-from londiste.replication import replication_role
+from londiste.replication import replicated_rows, replication_role
 
 
 def collect(conn: Connection, dsn: str) -> DatabaseFacts:
@@ -134,6 +134,8 @@ def examine(conn: Connection, dsn: str, *, rows: bool = False) -> DatabaseFacts:
         with _noted(unreadable, "the list of replicated tables"):
             mine, copying = _replicated(conn)
             facts = replace(facts, more=replace(facts.more, replicated=mine, copying=copying))
+        with _noted(unreadable, "captures of replicated rows"):
+            facts = replace(facts, more=replace(facts.more, silent=_silent(conn)))
     state = SqlState()
     if refused is not None:
         state = SqlState(refused=(refused.message, refused.hint))
@@ -208,6 +210,17 @@ def _replicated(conn: Connection) -> tuple[frozenset[TableName], frozenset[Table
     """The tables that are in a queue, and those of them that a copy writes."""
     rows = {TableName.parse(r["name"]): r["copying"] for r in fetch(conn, "doctor_replicated")}
     return frozenset(rows), frozenset(name for name, copying in rows.items() if copying)
+
+
+def _silent(conn: Connection) -> tuple[tuple[str, str, str, str], ...]:
+    """Captures that do not fire for replicated rows; none with SQL of an earlier version."""
+    if not has_function(conn, "londiste._event_triggers(text,oid)"):
+        return ()
+    return tuple(
+        (queue, kind, table, brought)
+        for (queue,) in tuples(conn, "root_queues")
+        for kind, table, brought in replicated_rows.silent(conn, queue)
+    )
 
 
 def _sql(conn: Connection) -> SqlState:

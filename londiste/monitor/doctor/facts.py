@@ -175,6 +175,7 @@ class MoreFacts:
 
     settings -- values that a new session of this user has.
     silenced -- settings with which captures do not fire.
+    silent -- captures that do not fire for replicated rows: queue, kind, table, what brings them.
     excess -- roles that can write what is for administrators.
     place -- directory of the database; None where this user may not see it.
     free_bytes -- on the disk of that directory, where this process can see it.
@@ -193,6 +194,7 @@ class MoreFacts:
     settings: Mapping[str, str] = field(default_factory=dict)
     overrides: tuple[Override, ...] = ()
     silenced: tuple[RoleSetting, ...] = ()
+    silent: tuple[tuple[str, str, str, str], ...] = ()
     excess: tuple[Excess, ...] = ()
     server_free: int = 100
     database_limit: int = -1

@@ -15,7 +15,7 @@ from londiste.monitor.node_errors import copies_paused, has_queue, is_lost, unre
 from londiste.monitor.nodes.rules import NodeFacts
 from londiste.monitor.nodes.table_facts import TableFacts
 from londiste.orchestration.connections import Connections
-from londiste.replication import replication_role
+from londiste.replication import replicated_rows, replication_role
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import fkeys, merged_tables
 from londiste.replication.model import COPY_BELOW
@@ -36,6 +36,7 @@ def collect(conn: Connection, queue: str) -> NodeFacts:
             for kind, table, *more in tuples(conn, "unreplicated_sequences", queue=queue)
         ),
         *tuples(conn, "sequence_doubts", queue=queue),
+        *replicated_rows.silent(conn, queue),
         *(
             ("type-owner", row["table_name"], "\n".join((row["type"], row["owner"], row["remedy"])))
             for row in fetch(conn, "types_of_others", tables=[t.quoted for t in found])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from londiste.db.ddl import literal
 from londiste.db.names import TableName, argument, quote
 from londiste.monitor.queues.model import Severity
+from londiste.replication import replicated_rows
 from londiste.replication.commands.add_table_checks import create_again
 from londiste.replication.commands.triggers import rows_first
 from londiste.replication.lost_rows import DETACHED, REPLACED
@@ -22,6 +23,12 @@ SEQUENCE_DOUBTS = {
     "sequence-missing": _NO_SEQUENCE,
     "sequence-range": _TOO_NARROW,
     "sequence-behind": _BEHIND,
+}
+
+
+#: Of a captured table, by the kind of ``sql/queries/silent_captures.sql``.
+SILENT = {
+    "second-queue": "gets rows by queue {}, which are not captured",
 }
 
 
@@ -88,6 +95,10 @@ def doubt(
             statement = f"select setval({literal(quoted)}, {detail}) from {quoted}"  # noqa: S608
             do = f"restart the worker, it moves the sequence; or: {statement}"
             return Severity.WARNING, what, why, do
+        case "second-queue":
+            what = f"table {table} {SILENT[kind].format(detail)}"
+            why = "the capture fires for applications only, so nodes below lack these rows"
+            return Severity.CRITICAL, what, why, replicated_rows.remedy(table)
         case "unlogged":
             what = f"table {table} is unlogged"
             why = "a crash of this server truncates it without an event"

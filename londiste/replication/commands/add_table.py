@@ -23,6 +23,7 @@ from londiste.errors import BadOption, StateError
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.plan import CommandPlan
 from londiste.orchestration.steps import Step
+from londiste.replication import replicated_rows
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import (
     add_table_options,
@@ -156,6 +157,10 @@ def _on_root(
         if "whole_row" in step.words:
             rows = catalog.require(local, dest).rows_estimate
             notes += add_table_options.large_whole_row(table, step.words, rows)
+        if not virtual and options.triggers:
+            always, said = replicated_rows.decide(sites, local, node.queue, table, dest)
+            step = replace(step, always=always)
+            notes += said
         if step.with_sequences and dest in facts:
             wanted = tuple(name for name in facts[dest].sequences if name not in known)
             known |= set(wanted)
@@ -271,6 +276,8 @@ def _below(
                 merged_tables.refuse_deferrable(origin, node.queue, there.table, dest, created=True)
             elif here is not None:
                 merged_tables.refuse_deferrable(local, node.queue, dest, dest, created=False)
+        if wants.stored and wants.events is None:
+            notes += replicated_rows.below(sites, local, node.queue, table, dest)
         whole_row = theirs_now is not None and "whole_row" in theirs_now.attrs
         opts = replace(options, whole_row=True) if whole_row else options
         step = step_of(node, dsn, table, opts, keyless=keyless, created=create)

@@ -14,6 +14,7 @@ from londiste.handlers.base import ALL, TableRules
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.lock_retry import by_statement, with_table
 from londiste.orchestration.steps import NodeStep
+from londiste.replication import replicated_rows
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import filter_checks
 from londiste.replication.model import (
@@ -76,6 +77,7 @@ class AddTable(NodeStep):
     created -- earlier in the same transaction.
     with_sequences -- those of its columns are added too; ``sequences`` are the expected ones.
     empties -- deletes the target's rows now, before several queues copy theirs.
+    always -- the capture fires for replicated rows, too.
     """
 
     table: TableName
@@ -88,6 +90,7 @@ class AddTable(NodeStep):
     with_sequences: bool = False
     created: bool = False
     empties: bool = False
+    always: bool = False
 
     def describe(self) -> str:
         text = f"{self.node}: "
@@ -117,7 +120,7 @@ class AddTable(NodeStep):
 
     def run(self, sites: Connections) -> None:
         """Raises LockTimeout when the table stays locked for ``sites.lock_timeout`` seconds."""
-        if self.created or self.empties:
+        if self.created or self.empties or self.always:
             with_table(sites, self.dsn, self.dest, self.node, self.add)
         else:
             by_statement(sites, self.dsn, self.dest, self.node, self._register)
@@ -133,6 +136,8 @@ class AddTable(NodeStep):
             info = catalog.require(conn, self.dest)
             owner.truncate(conn, self.dest, tree=info.tree)
         self._register(conn)
+        if self.always:
+            replicated_rows.fire_always(conn, self.queue, self.dest)
 
     def _register(self, conn: Connection, lock_timeout_ms: int | None = None) -> None:
         tables.add_table(

@@ -1,24 +1,20 @@
 """``triggers``: triggers of replicated tables; repair of capture triggers.
 
 User triggers stay on a table while it is copied.  Workers write with ``session_replication_role =
-replica``, so only triggers with ENABLE ALWAYS or ENABLE REPLICA fire.  A subscriber that is the
-provider of another pair needs such captures for the tables that the other queue fills.
+replica``, so only triggers with ENABLE ALWAYS or ENABLE REPLICA fire (``replicated_rows``).
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-
-import psycopg
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.db import catalog
-from londiste.db.connection import IDLE_SECONDS, Connection, describe_dsn, session
+from londiste.db.connection import Connection
 from londiste.db.names import TableName, argument
-from londiste.db.queries import first, translated, tuples
+from londiste.db.queries import first, tuples
 from londiste.errors import BadOption, UnknownTable
 from londiste.handlers.table_rules import HandlerAttrs
 from londiste.orchestration.connections import Connections
@@ -32,7 +28,6 @@ from londiste.replication.commands.change_handler import trigger_words
 from londiste.replication.model import TRIGGERS, ReplicatedTable, TableOptions, with_trigger
 from londiste.replication.patterns import table_meant
 from londiste.replication.renamed_tables import RenamedTable
-from londiste.settings import NodeSettings
 
 _FIRES = {"O": "application", "R": "replication", "A": "always", "D": "never"}
 
@@ -299,11 +294,11 @@ class Mend(NodeStep):
             tables.refresh_capture(conn, self.queue, self.dest)
             return
         words = [] if self.node_type == "leaf" else self._words(conn)
-        kinds = first(conn, "always_kinds", queue=self.queue, table=str(self.dest))
+        always = replicated_rows.always_kinds(conn, self.queue, self.dest)
         # What is left of them, disabled, would otherwise pass for being there.
         tables.drop_table_triggers(conn, self.queue, self.table)
         tables.create_trigger(conn, self.queue, self.table, words, self.dest, self.node_type)
-        if self.node_type != "leaf" and kinds is not None and kinds[0]:
+        if always and self.node_type != "leaf":
             replicated_rows.fire_always(conn, self.queue, self.dest)
 
     def _words(self, conn: Connection) -> Sequence[str]:
@@ -334,29 +329,3 @@ def _chosen(conn: Connection, queue: str, names: Sequence[TableName]) -> list[Re
                 hint=table_meant(str(name), (t.name for t in known), "londiste tables"),
             )
     return [t for t in known if not names or t.name in names]
-
-
-log = logging.getLogger(__name__)
-
-
-def fire_for_replication(settings: NodeSettings) -> list[TableName]:
-    """Lets the captures of a queue fire for rows of other queues; the tables that changed."""
-    changed: list[TableName] = []
-    with session(
-        settings.db,
-        name="londiste second queue",
-        autocommit=True,
-        idle_timeout_ms=IDLE_SECONDS * 1000,
-    ) as conn:
-        with translated(describe_dsn(settings.db)):
-            for table, trigger in tuples(conn, "second_queue_captures", queue=settings.queue_name):
-                name = TableName.parse(table)
-                with conn.transaction():
-                    conn.execute(
-                        psycopg.sql.SQL("alter table {} enable always trigger {}").format(
-                            name.sql, psycopg.sql.Identifier(trigger)
-                        )
-                    )
-                changed.append(name)
-                log.info("table %s: the capture also fires for replicated rows", name)
-    return changed

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from londiste.db.names import TableName, quote
 from londiste.monitor.doctor.facts import Table
 from londiste.monitor.doctor.situation import Situation, critical, warning
+from londiste.monitor.nodes.doubts import doubt
 from londiste.monitor.queues.model import Finding
 from londiste.replication.replication_role import WHY
 from londiste.wording import shortened
@@ -17,12 +18,14 @@ FINDINGS = {
     "always": "trigger that fires for replicated rows",
     "rule": "rewrite rule that applies to replicated rows",
     "replication-role": "sessions whose changes are not captured",
+    "second-queue": "rows of another queue that are not captured",
 }
 
 
 def check(pair: Situation) -> Iterator[Finding]:
     """Findings about captures that stay silent, code of missing tables, triggers and rules."""
     yield from _silenced(pair)
+    yield from _silent(pair)
     if pair.code:
         yield _code(pair)
     yield from _always(pair)
@@ -39,6 +42,21 @@ def _silenced(pair: Situation) -> Iterator[Finding]:
                 side=side,
                 object=one.role or one.database or facts.more.database,
                 admin_sql=[one.statement],
+            )
+
+
+def _silent(pair: Situation) -> Iterator[Finding]:
+    """Findings about captures that do not fire for rows which replication writes."""
+    for side, facts in pair.sides if pair.whole else pair.sides[:1]:
+        for queue, kind, table, brought in facts.more.silent:
+            _, what, why, do = doubt(kind, table, brought, queue, root=True)
+            yield critical(
+                kind,
+                f"{what} for queue {queue}, in the {side} database",
+                why,
+                f"with the settings of queue {queue} there: {do}",
+                side=side,
+                object=table,
             )
 
 

@@ -8,6 +8,7 @@ create or replace function londiste._event_triggers(
 returns setof record
 language sql
 stable
+security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*

@@ -14,8 +14,8 @@ as $$
  *
  * Use it for a table that another queue fills, so that the nodes of this queue get these rows.  The
  * triggers stay so when the capture is recreated.  Rows must not come back to the database in which they
- * were written: they would replace newer ones there.  The caller must own the table.  The function
- * locks it against writers: set lock_timeout.
+ * were written: they would replace newer ones there.  londiste triggers --always checks that.  The caller
+ * must own the table.  The function locks it against writers: set lock_timeout.
  */
 declare
     v_trigger record;

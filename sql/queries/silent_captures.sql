@@ -1,0 +1,40 @@
+/*
+ * Tables that this root captures, and whose capture does not fire for rows that replication writes:
+ * kind, table, detail.  %(queue)s the queue.
+ *
+ * second-queue -- the worker of another queue writes rows; detail: that queue.
+ *
+ * Left out: handlers that store no rows, or decide by a function which version of a row stays
+ * (multimaster, applyfn); a queue whose provider is a node of this queue: it has the rows.
+ */
+with kept as (
+    select t.table_name, t.nr, d.dest, londiste.find_table_oid(d.dest) as oid
+    from londiste.table_info as t
+        join pgq_node.node_info as n on n.queue_name = t.queue_name and n.node_type = 'root'
+        cross join lateral (select coalesce(t.dest_table, t.table_name)) as d (dest)
+    where t.queue_name = %(queue)s and t.local
+), written as (
+    select 'second-queue' as kind, k.table_name, k.nr, k.oid, o.queue_name as detail
+    from kept as k
+        join londiste.table_info as o
+            on o.local and o.queue_name <> %(queue)s and coalesce(o.dest_table, o.table_name) = k.dest
+        join pgq_node.node_info as n
+            on n.queue_name = o.queue_name
+            and n.node_type <> 'root'
+            and n.combined_queue is distinct from %(queue)s
+    where coalesce(o.table_attrs, '')
+            !~ '(^|&)handler=(multimaster|applyfn|nop|vtable|qtable|qsplitter)(%%28|&|$)'
+        and not exists (
+            select from pgq_node.local_state as s
+                join pgq_node.node_location as p
+                    on p.queue_name = s.queue_name and p.node_name = s.provider_node
+                join pgq_node.node_location as m
+                    on m.queue_name = %(queue)s and m.node_location = p.node_location
+            where s.queue_name = n.queue_name and s.consumer_name = n.worker_name)
+)
+select w.kind, w.table_name, w.detail
+from written as w
+where exists (
+    select from londiste._event_triggers(%(queue)s, w.oid) as t
+    where t.enabled = 'O')
+order by w.kind, w.nr, w.detail

@@ -1,0 +1,120 @@
+"""Rows of one queue that the root of another one forwards, and what must not run in a circle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from londiste.cascade.commands.create_node import NewNode, create_leaf, create_root
+from londiste.cascade.model import NodeType
+from londiste.monitor.doctor.examine import examine
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.steps import execute
+from londiste.replication import replicated_rows
+from tests.fixtures.cascade import Answer, CommandLine
+from tests.fixtures.cluster import Database
+
+
+class Chain:
+    """Databases with a table t: z1 -> z2 by queue p, and z2 is the root of queue q."""
+
+    def __init__(self, new_database: Callable[..., Database], londiste: CommandLine) -> None:
+        self._londiste = londiste
+        self.z1, self.z2 = new_database(pgq=True), new_database(pgq=True)
+        for place in (self.z1, self.z2):
+            place.execute("create table t (id int primary key)")
+        self.node("p", "z1", self.z1)
+        self.node("p", "z2", self.z2, self.z1)
+        self.node("q", "z2", self.z2)
+        self.ok("p", self.z1, "add-table", "t")
+
+    def node(self, queue: str, name: str, place: Database, above: Database | None = None) -> None:
+        kind = NodeType.LEAF if above else NodeType.ROOT
+        new = NewNode(queue, kind, name, place.dsn, place.dsn, f"{queue}_{name}")
+        with Connections(name="test") as sites:
+            execute(create_leaf(sites, new, above.dsn) if above else create_root(sites, new), sites)
+
+    def run(self, queue: str, place: Database, *words: str) -> Answer:
+        return self._londiste(place, "--set", f"queue_name={queue}", *words)
+
+    def ok(self, queue: str, place: Database, *words: str) -> Answer:
+        answer = self.run(queue, place, *words)
+        assert answer.code == 0, answer.err
+        return answer
+
+    def found(self, *command: str) -> list[dict[str, Any]]:
+        """The findings about rows that z2 does not capture."""
+        found: list[dict[str, Any]] = self.run("q", self.z2, *command, "--json").json["findings"]
+        return [one for one in found if one["kind"] == "second-queue"]
+
+    def captures_replicated_rows(self) -> bool:
+        """Whether a row that a worker writes into z2 is in queue q."""
+        with self.z2.connect(autocommit=True) as conn:
+            conn.execute("set session_replication_role = replica")
+            conn.execute("truncate public.t")
+            before = self.events()
+            conn.execute("insert into public.t values (1)")
+        return self.events() > before
+
+    def events(self) -> int:
+        return int(self.z2.value("select count(*) from pgq.event_template where ev_extra1 ~ 't$'"))
+
+
+@pytest.fixture
+def chain(new_database: Callable[..., Database], londiste: CommandLine) -> Chain:
+    return Chain(new_database, londiste)
+
+
+def test_a_capture_that_is_silent_about_rows_of_another_queue_is_named_until_it_fires(
+    chain: Chain,
+) -> None:
+    chain.ok("q", chain.z2, "add-table", "t")
+    said = chain.ok("p", chain.z2, "add-table", "t", "--expect-sync").err
+    assert "are not captured for queue q" in said
+    assert "londiste triggers --always public.t" in said
+    assert not chain.captures_replicated_rows()
+    (one,) = chain.found("check")
+    assert (one["kind"], one["severity"]) == ("second-queue", "critical")
+    assert [each["kind"] for each in chain.found("status", "--check")] == ["second-queue"]
+    with chain.z2.connect(autocommit=True) as conn:
+        conn.execute("set role pgq_reader")
+        assert replicated_rows.silent(conn, "q") == [("second-queue", "public.t", "p")]
+    of_doctor = [each for each in examine(chain.z2.dsn) if each.kind == "second-queue"]
+    assert [each.object for each in of_doctor] == ["public.t"]
+    assert "triggers --always public.t" in of_doctor[0].do
+    first = one["do"].partition(";")[0].removeprefix("londiste ")
+    assert first == "triggers --always public.t"
+    assert "also for replicated rows" in chain.ok("q", chain.z2, *first.split(), "--dry-run").out
+    chain.ok("q", chain.z2, *first.split())
+    assert chain.captures_replicated_rows()
+    assert chain.found("check") == []
+    assert chain.run("p", chain.z2, "triggers", "--always").code != 0
+    # Added while the other queue fills the table, it fires at once.
+    chain.ok("q", chain.z2, "remove-table", "t")
+    said = chain.ok("q", chain.z2, "add-table", "t").err
+    assert "its capture also fires for rows that queue p brings" in said
+    assert chain.captures_replicated_rows()
+    assert chain.found("status", "--check") == []
+
+
+def test_rows_that_come_back_to_their_origin_are_not_captured_again(chain: Chain) -> None:
+    chain.node("q", "z1", chain.z1, chain.z2)
+    for queue in "pq":
+        words = ("--expect-sync", "--no-triggers") if queue == "p" else ()
+        chain.ok(queue, chain.z2, "add-table", "t", *words)
+    words = ("add-table", "t", "--expect-sync", "--no-triggers")
+    chain.z2.execute("select pgq.force_tick('q'), pgq.ticker('q')")
+    refused = chain.run("q", chain.z1, *words)
+    assert refused.code != 0
+    assert "would come back by queue q" in refused.err
+    chain.z2.execute(refused.err.partition("in the database of z2: ")[2].rpartition("; then")[0])
+    chain.ok("q", chain.z1, *words)
+    # Both captures fire for applications only: each node gets a change once.
+    assert chain.found("check") == []
+    refused = chain.run("q", chain.z2, "triggers", "--always", "t")
+    assert "rows that queue p brings come from queue q, too" in refused.err
+    chain.ok("q", chain.z2, "remove-table", "t")
+    chain.ok("q", chain.z2, "add-table", "t")
+    assert not chain.captures_replicated_rows()
