@@ -42,6 +42,13 @@ TABLES: Mapping[str, tuple[str, str]] = {
         "londiste triggers --always TABLE, then londiste resync TABLE on the nodes below. It is"
         " refused if the rows come back to their origin.",
     ),
+    "native-subscription": (
+        "A subscription of PostgreSQL's own replication writes rows into a captured table (or its"
+        " partition), and the capture does not fire for them: nodes below lack these rows. Triggers"
+        " for statements never fire for such rows, also if they are ENABLE ALWAYS.",
+        "londiste triggers --always TABLE, which captures by row, then londiste resync TABLE on the"
+        " nodes below. Not if Londiste replicates these rows back to their origin.",
+    ),
     "branch-capture": (
         "A table of a branch is not captured: its trigger is gone or disabled. Nodes below get"
         " the events of its provider, so they lack nothing. But writes on the branch by mistake"

@@ -24,6 +24,7 @@ SOURCES = {
     "capture": Severity.CRITICAL,
     "branch-capture": Severity.WARNING,
     "second-queue": Severity.CRITICAL,
+    "native-subscription": Severity.CRITICAL,
     "missing": Severity.CRITICAL,
     "table-replaced": Severity.CRITICAL,
     "partition": Severity.CRITICAL,

@@ -23,6 +23,7 @@ _AFTER_KIND = {
     "capture": ": ",
     "branch-capture": ": ",
     "second-queue": ": ",
+    "native-subscription": ": ",
     "missing": ": ",
     "table-replaced": ": ",
     "partition": "; hint: ",

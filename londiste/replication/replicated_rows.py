@@ -1,13 +1,14 @@
 """Captures of rows that replication writes here: they fire only if they are ENABLE ALWAYS.
 
-A root may be a leaf of another queue (z1 -> z2 by queue p, z2 -> z3 by queue q).  Its captures
-then have to fire for these rows, too.  They must not if the rows come back to their origin
-(z1 -> z2 -> z1), where they would replace newer ones.
+A root may be a leaf of another queue (z1 -> z2 by queue p, z2 -> z3 by queue q), or a subscriber of
+PostgreSQL's own replication.  Its captures then have to fire for these rows, too.  They must not if
+the rows come back to their origin (z1 -> z2 -> z1), where they would replace newer ones.
 
     rows of                  capture of the root
     another queue            fires always
     a queue that comes back  fires for applications only; the add-table that closes the circle is
                              refused if all captures on the way fire always
+    native subscription      by row, and fires always: its rows fire no triggers for statements
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ from londiste.orchestration.plan import CommandPlan
 from londiste.orchestration.steps import NodeStep
 from londiste.replication import sqlapi as tables
 from londiste.replication.patterns import table_meant
+
+#: The kind of ``sql/queries/silent_captures.sql`` for rows of PostgreSQL's own replication.
+NATIVE = "native-subscription"
 
 
 def fire_always(conn: Connection, queue: str, dest: TableName) -> bool:
@@ -205,6 +209,7 @@ def plan(sites: Connections, dsn: str, queue: str, names: Sequence[TableName] = 
     node = nodes.get_node_info(conn, queue)
     _require_root(node)
     found = silent(conn, queue)
+    native = {table for kind, table, _ in found if kind == NATIVE}
     kept = [t for t in tables.get_table_list(conn, queue) if t.local]
     for name in names:
         if all(name != t.name for t in kept):
@@ -227,7 +232,9 @@ def plan(sites: Connections, dsn: str, queue: str, names: Sequence[TableName] = 
                     hint=f"leave the capture as it is: each node gets the changes of queue {queue}"
                     " once",
                 )
-        steps.append(FireAlways(node.name, dsn, queue, table.name, table.dest))
+        steps.append(
+            FireAlways(node.name, dsn, queue, table.name, table.dest, str(table.name) in native)
+        )
     return CommandPlan(tuple(steps))
 
 
@@ -243,16 +250,24 @@ def _require_root(node: NodeInfo) -> None:
 
 @dataclass(frozen=True)
 class FireAlways(NodeStep):
-    """Lets the capture of one table fire for replicated rows, too."""
+    """Lets the capture of one table fire for replicated rows, too.
+
+    by_row -- a subscription of PostgreSQL writes it: no trigger for statements fires for its rows.
+    """
 
     table: TableName
     dest: TableName
+    by_row: bool
 
     def describe(self) -> str:
-        return f"{self.node}: capture table {self.table} also for replicated rows"
+        form = " by row," if self.by_row else ""
+        return f"{self.node}: capture table {self.table}{form} also for replicated rows"
 
     def done(self, sites: Connections) -> bool:
         conn = sites.at(self.dsn)
+        waits = [table for kind, table, _ in silent(conn, self.queue) if kind == NATIVE]
+        if str(self.table) in waits:
+            return False
         return always_kinds(conn, self.queue, self.dest) == {"rows", "truncate"}
 
     def run(self, sites: Connections) -> None:
@@ -261,3 +276,6 @@ class FireAlways(NodeStep):
 
     def _work(self, conn: Connection) -> None:
         fire_always(conn, self.queue, self.dest)
+        # A compatible trigger is by row anyway.
+        if self.by_row and first(conn, "capture_options", queue=self.queue, table=str(self.dest)):
+            tables.change_form(conn, self.queue, self.dest, "row")

@@ -3,6 +3,8 @@
  * kind, table, detail.  %(queue)s the queue.
  *
  * second-queue -- the worker of another queue writes rows; detail: that queue.
+ * native-subscription -- a subscription of PostgreSQL writes rows, for which triggers for statements never
+ *     fire; detail: its name.
  *
  * Left out: handlers that store no rows, or decide by a function which version of a row stays
  * (multimaster, applyfn); a queue whose provider is a node of this queue: it has the rows.
@@ -13,6 +15,15 @@ with kept as (
         join pgq_node.node_info as n on n.queue_name = t.queue_name and n.node_type = 'root'
         cross join lateral (select coalesce(t.dest_table, t.table_name)) as d (dest)
     where t.queue_name = %(queue)s and t.local
+), subscribed as (
+    select distinct r.relid, s.subname
+    from pg_catalog.pg_subscription_rel as a
+        join pg_catalog.pg_subscription as s on s.oid = a.srsubid
+        cross join lateral (
+            select a.srrelid
+            union select p.relid::oid from pg_catalog.pg_partition_ancestors(a.srrelid) as p
+            union select p.relid::oid from pg_catalog.pg_partition_tree(a.srrelid) as p
+        ) as r (relid)
 ), written as (
     select 'second-queue' as kind, k.table_name, k.nr, k.oid, o.queue_name as detail
     from kept as k
@@ -31,10 +42,15 @@ with kept as (
                 join pgq_node.node_location as m
                     on m.queue_name = %(queue)s and m.node_location = p.node_location
             where s.queue_name = n.queue_name and s.consumer_name = n.worker_name)
+    union all
+    select 'native-subscription', k.table_name, k.nr, k.oid, s.subname
+    from kept as k
+        join subscribed as s on s.relid = k.oid
 )
 select w.kind, w.table_name, w.detail
 from written as w
 where exists (
     select from londiste._event_triggers(%(queue)s, w.oid) as t
-    where t.enabled = 'O')
+    where t.enabled = 'O'
+        or t.enabled = 'A' and t.kind = 'rows' and not t.by_row and w.kind = 'native-subscription')
 order by w.kind, w.nr, w.detail

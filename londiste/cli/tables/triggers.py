@@ -38,7 +38,7 @@ def triggers(
 
     Shows Londiste's triggers and your own. A table without a trigger of Londiste may have been
     added with --no-triggers; --restore creates its triggers when the table is named. --always is
-    for a root whose tables another queue fills.
+    for a root whose tables another queue, or a subscription of PostgreSQL, fills.
     """
     settings = context.settings(NodeSettings)
     wanted = [parsed(name) for name in names]

@@ -169,6 +169,10 @@ def examine(conn: Connection, dsn: str, *, rows: bool = False) -> DatabaseFacts:
             with_rows=frozenset(held),
             sql=state,
             silenced=replication_role.find(conn),
+            subscribed={
+                TableName(row["schema"], row["name"]): row["subscription"]
+                for row in fetch(conn, "subscribed_tables")
+            },
             excess=default_rights.find(conn),
             unreadable=tuple(unreadable),
             **_decoded(server),

@@ -176,6 +176,7 @@ class MoreFacts:
     settings -- values that a new session of this user has.
     silenced -- settings with which captures do not fire.
     silent -- captures that do not fire for replicated rows: queue, kind, table, what brings them.
+    subscribed -- tables into which subscriptions of PostgreSQL write, and one of these each.
     excess -- roles that can write what is for administrators.
     place -- directory of the database; None where this user may not see it.
     free_bytes -- on the disk of that directory, where this process can see it.
@@ -195,6 +196,7 @@ class MoreFacts:
     overrides: tuple[Override, ...] = ()
     silenced: tuple[RoleSetting, ...] = ()
     silent: tuple[tuple[str, str, str, str], ...] = ()
+    subscribed: Mapping[TableName, str] = field(default_factory=dict)
     excess: tuple[Excess, ...] = ()
     server_free: int = 100
     database_limit: int = -1

@@ -29,6 +29,7 @@ SEQUENCE_DOUBTS = {
 #: Of a captured table, by the kind of ``sql/queries/silent_captures.sql``.
 SILENT = {
     "second-queue": "gets rows by queue {}, which are not captured",
+    "native-subscription": "gets rows by subscription {} of PostgreSQL, which are not captured",
 }
 
 
@@ -98,6 +99,13 @@ def doubt(
         case "second-queue":
             what = f"table {table} {SILENT[kind].format(detail)}"
             why = "the capture fires for applications only, so nodes below lack these rows"
+            return Severity.CRITICAL, what, why, replicated_rows.remedy(table)
+        case "native-subscription":
+            what = f"table {table} {SILENT[kind].format(detail)}"
+            why = (
+                "only a trigger by row that is ENABLE ALWAYS fires for them, so nodes below lack"
+                " these rows"
+            )
             return Severity.CRITICAL, what, why, replicated_rows.remedy(table)
         case "unlogged":
             what = f"table {table} is unlogged"

@@ -233,6 +233,15 @@ DAMAGES: dict[str, Damage] = {
     "trigger fires always": Damage(
         "always", target=_FUNCTION + "alter table item enable always trigger t", level=WARNING
     ),
+    "subscription of PostgreSQL": Damage(
+        "native-subscription",
+        # As its first synchronisation leaves the catalog.
+        source="create subscription doctor_sub connection 'dbname=x' publication x with"
+        " (connect = false, enabled = false, slot_name = none); insert into pg_subscription_rel"
+        " select oid, 'item'::regclass, 'r' from pg_subscription where subname = 'doctor_sub'",
+        remedy=("source", "drop subscription doctor_sub"),
+        level=WARNING,
+    ),
     "rule applies always": Damage(
         "rule",
         target="create rule r as on insert to item do also notify x;"

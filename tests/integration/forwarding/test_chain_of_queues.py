@@ -13,8 +13,9 @@ from londiste.monitor.doctor.examine import examine
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import execute
 from londiste.replication import replicated_rows
-from tests.fixtures.cascade import Answer, CommandLine
+from tests.fixtures.cascade import Answer, CommandLine, Nodes
 from tests.fixtures.cluster import Database
+from tests.support.waiting import wait_for
 
 
 class Chain:
@@ -47,7 +48,7 @@ class Chain:
     def found(self, *command: str) -> list[dict[str, Any]]:
         """The findings about rows that z2 does not capture."""
         found: list[dict[str, Any]] = self.run("q", self.z2, *command, "--json").json["findings"]
-        return [one for one in found if one["kind"] == "second-queue"]
+        return [one for one in found if one["kind"] in {"second-queue", "native-subscription"}]
 
     def captures_replicated_rows(self) -> bool:
         """Whether a row that a worker writes into z2 is in queue q."""
@@ -118,3 +119,38 @@ def test_rows_that_come_back_to_their_origin_are_not_captured_again(chain: Chain
     chain.ok("q", chain.z2, "remove-table", "t")
     chain.ok("q", chain.z2, "add-table", "t")
     assert not chain.captures_replicated_rows()
+
+
+def test_rows_of_a_native_subscription_are_captured_by_row(
+    new_database: Callable[..., Database], nodes_of: Nodes, londiste: CommandLine
+) -> None:
+    root, source = nodes_of.root(), new_database()
+    for place in (source, root.db):
+        place.execute("create table t (id int primary key, v text)")
+    assert londiste(root.db, "add-table", "t").code == 0
+    source.execute("create publication native_rows for table t")
+    source.value("select pg_create_logical_replication_slot('native_rows', 'pgoutput')")
+    root.db.execute(
+        f"create subscription native_rows connection '{source.dsn}' publication native_rows with"
+        " (create_slot = false, copy_data = false)"
+    )
+    try:
+        answer = londiste(root.db, "check", "--json").json["findings"]
+        (one,) = [each for each in answer if each["kind"] == "native-subscription"]
+        # Triggers for statements do not fire, whatever their mode is.
+        root.db.value("select londiste.fire_always('q', 't')")
+        status = londiste(root.db, "status", "--check", "--json").json["findings"]
+        assert "native-subscription" in {each["kind"] for each in status}
+        first = one["do"].partition(";")[0].removeprefix("londiste ")
+        assert londiste(root.db, *first.split()).code == 0
+        answer = londiste(root.db, "check", "--json").json["findings"]
+        assert "native-subscription" not in {each["kind"] for each in answer}
+        source.execute("insert into t values (1, 'a')")
+        wait_for(
+            lambda: root.db.value(
+                "select count(*) = 1 from pgq.event_template where ev_extra1 = 'public.t'"
+            ),
+            what="the event of a row of the subscription",
+        )
+    finally:
+        root.db.execute("drop subscription native_rows")

@@ -159,6 +159,7 @@ def test_another_failed_event_is_another_finding_and_no_value_of_a_row_is_shown(
         ("capture", "table {} was renamed to public.z, events carry the old name: x"),
         ("branch-capture", "table {} has lost its capture trigger: its capture is lost: x"),
         ("second-queue", "table {} gets rows by queue p, which are not captured: x"),
+        ("native-subscription", "table {} gets rows by subscription s, which are not captured: x"),
         ("missing", "table {} does not exist: x"),
         ("table-replaced", "table {} is not the table that was copied: rows are missing: x"),
         ("partition", "table {}: partition public.p was attached with rows; hint: y: z"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from londiste.db.names import TableName, quote
+from londiste.db.names import TableName, argument, quote
 from londiste.monitor.doctor.facts import Table
 from londiste.monitor.doctor.situation import Situation, critical, warning
 from londiste.monitor.nodes.doubts import doubt
@@ -19,6 +19,7 @@ FINDINGS = {
     "rule": "rewrite rule that applies to replicated rows",
     "replication-role": "sessions whose changes are not captured",
     "second-queue": "rows of another queue that are not captured",
+    "native-subscription": "rows of a subscription of PostgreSQL that are not captured",
 }
 
 
@@ -26,6 +27,7 @@ def check(pair: Situation) -> Iterator[Finding]:
     """Findings about captures that stay silent, code of missing tables, triggers and rules."""
     yield from _silenced(pair)
     yield from _silent(pair)
+    yield from _subscribed(pair)
     if pair.code:
         yield _code(pair)
     yield from _always(pair)
@@ -57,6 +59,26 @@ def _silent(pair: Situation) -> Iterator[Finding]:
                 f"with the settings of queue {queue} there: {do}",
                 side=side,
                 object=table,
+            )
+
+
+def _subscribed(pair: Situation) -> Iterator[Finding]:
+    """Findings about tables that will be captured, and into which PostgreSQL replicates."""
+    facts = pair.source
+    for table in pair.wanted:
+        subscription = facts.more.subscribed.get(table.name)
+        if subscription is not None and not facts.replicates(table):
+            name = argument(table.name)
+            yield warning(
+                "native-subscription",
+                f"table {table.name} gets rows by subscription {subscription} of PostgreSQL, in the"
+                f" {pair.names[0]} database",
+                "only a trigger by row that is ENABLE ALWAYS fires for them: subscribers lack these"
+                " rows",
+                f"after it was added, on the root: londiste triggers --always {name}; then on the"
+                f" nodes below: londiste resync {name}",
+                side=pair.names[0],
+                object=str(table.name),
             )
 
 

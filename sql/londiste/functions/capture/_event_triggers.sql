@@ -4,6 +4,7 @@ create or replace function londiste._event_triggers(
     out relation regclass,
     out name name,
     out kind text,
+    out by_row bool,
     out enabled "char")
 returns setof record
 language sql
@@ -14,9 +15,10 @@ as $$
 /*
  * Returns the triggers that write changes of a table into a queue, with those for TRUNCATE of its partitions.
  *
- * kind -- rows or truncate.  enabled -- as in pg_trigger: O for applications, A also for replicated rows.
+ * kind -- rows or truncate.  by_row -- it fires for each row.  enabled -- as in pg_trigger: O for applications, A also for replicated rows.
  */
-select t.tgrelid::regclass, t.tgname, case when t.tgtype::int4 & 32 > 0 then 'truncate' else 'rows' end, t.tgenabled
+select t.tgrelid::regclass, t.tgname, case when t.tgtype::int4 & 32 > 0 then 'truncate' else 'rows' end,
+    t.tgtype::int4 & 1 > 0, t.tgenabled
 from (select i_relid union select p.relid::oid from pg_partition_tree(i_relid) as p) as r (relid)
     join pg_trigger as t on t.tgrelid = r.relid
     join pg_proc as p on p.oid = t.tgfoid
