@@ -145,7 +145,7 @@ def _lacking(target: TargetContext) -> list[Lack]:
             if not _wanted(target, table, need):
                 continue
             wanted_by = f"table {table.name} needs it; for {need.object} ({need.part})"
-            mine = frozenset({table.name})
+            mine = _with_parents(target, table)
             if need.kind == "collation":
                 lacks = remedies.collations(target, [need.signature], wanted_by)
                 found += [replace(one, tables=mine) for one in lacks]
@@ -168,6 +168,15 @@ def _lacking(target: TargetContext) -> list[Lack]:
         tables = first.tables | (one.tables or every)
         objects[one.kind, one.name] = replace(first, tables=tables)
     return list(objects.values())
+
+
+def _with_parents(target: TargetContext, table: Structure) -> frozenset[TableName]:
+    """The table, and those of its parents that are created with it."""
+    names = {table.name}
+    for parent in table.parents:
+        if parent in target.made:
+            names |= _with_parents(target, target.made[parent])
+    return frozenset(names)
 
 
 def _refused(target: TargetContext, lacks: Sequence[Lack], *, needs: bool) -> UsageError:

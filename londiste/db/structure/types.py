@@ -256,7 +256,7 @@ class Lack:
     """A missing function, type or collation that tables need.
 
     name -- of a function as ``to_regprocedure`` reads it; wanted_by -- what needs it.
-    sql -- statements that create it; tables -- those that need it.
+    sql -- statements that create it; tables -- those that need it, with their parents.
     """
 
     kind: str

@@ -194,7 +194,9 @@ def test_a_missing_collation_is_named_before_anything_is_done(
     source, target = new_database(pgq=False), new_database(pgq=False)
     source.execute(
         "create schema lib; create collation lib.plain (provider = libc, locale = 'C');"
-        " create table lib.words (w text collate lib.plain primary key)"
+        " create table lib.words (id int primary key, w text) partition by range (id);"
+        " create table lib.rest partition of lib.words default;"
+        " create index on lib.rest (w collate lib.plain)"
     )
     call = ["replicate", source.dsn, target.dsn, "--dry-run"]
     assert run(cli, call) == 3
