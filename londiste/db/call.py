@@ -27,6 +27,19 @@ T = TypeVar("T")
 _CLASSES: dict[int, type[LondisteError]] = {400: UsageError, 404: UsageError, 409: Superseded}
 
 
+#: Functions that run code of the owner of a table, as ``londiste._run_as_owner`` does it.
+RUN_CODE = frozenset(
+    (
+        "londiste.create_partition",
+        "londiste.global_remove_table",
+        "londiste.local_remove_table",
+        "londiste.merge_on_time",
+        "londiste.release_tables",
+        "londiste.restore_table_fkey",
+    )
+)
+
+
 class Ret(NamedTuple):
     """Result of a management function: 1xx debug, 2xx done, 3xx done with a warning."""
 
@@ -35,12 +48,25 @@ class Ret(NamedTuple):
     row: dict[str, Any]
 
 
+def expect_code(conn: Connection) -> None:
+    """Before code of a table's owner runs in the session.
+
+    It could put a statement of its own under the name of a prepared one, so none is used any more.
+    """
+    conn.prepare_threshold = None
+
+
+def had_code(conn: Connection) -> bool:
+    """Whether code of a table's owner may have run in the session."""
+    return conn.prepare_threshold is None
+
+
 def value(conn: Connection, function: str, *args: Any, **named: Any) -> Any:
     """Calls a function that returns one value (or None).  ``function`` is ``schema.name``."""
     with translated(conn):
         # The session may be a program's own, which gives rows of another kind.
         with conn.cursor(row_factory=tuple_row) as cursor:
-            row = cursor.execute(*_statement(function, args, named)).fetchone()
+            row = cursor.execute(*_statement(conn, function, args, named)).fetchone()
     return row[0] if row else None
 
 
@@ -48,7 +74,7 @@ def rows(conn: Connection, function: str, *args: Any, **named: Any) -> list[dict
     """Calls a function that returns a record or a set; one dict per row, keys as in SQL."""
     with translated(conn):
         with conn.cursor(row_factory=dict_row) as cursor:
-            cursor.execute(*_statement(function, args, named))
+            cursor.execute(*_statement(conn, function, args, named))
             return cursor.fetchall()
 
 
@@ -58,7 +84,7 @@ def records(
     """Calls a function that returns a set; ``kind`` of the values of each row, in SQL's order."""
     with translated(conn):
         with conn.cursor(row_factory=args_row(kind)) as cursor:
-            cursor.execute(*_statement(function, args, named))
+            cursor.execute(*_statement(conn, function, args, named))
             return cursor.fetchall()
 
 
@@ -98,7 +124,7 @@ def together(conn: Connection, *calls: Sequence[Any]) -> list[list[dict[str, Any
         with conn.pipeline():
             for function, *args in calls:
                 cursor = conn.cursor(row_factory=dict_row)
-                cursor.execute(*_statement(function, args, {}))
+                cursor.execute(*_statement(conn, function, args, {}))
                 cursors.append(cursor)
         return [cursor.fetchall() for cursor in cursors]
 
@@ -106,7 +132,7 @@ def together(conn: Connection, *calls: Sequence[Any]) -> list[list[dict[str, Any
 def later(conn: Connection, function: str, *args: Any) -> Callable[[], list[dict[str, Any]]]:
     """Calls a function inside the caller's pipeline; the returned function gives its rows later."""
     cursor = conn.cursor(row_factory=dict_row)
-    cursor.execute(*_statement(function, args, {}))
+    cursor.execute(*_statement(conn, function, args, {}))
     return cursor.fetchall
 
 
@@ -120,14 +146,16 @@ def meanwhile(conn: Connection, function: str, *args: Any) -> Iterator[list[dict
     with translated(conn):
         with conn.cursor(row_factory=dict_row) as cursor:
             with conn.pipeline():
-                cursor.execute(*_statement(function, args, {}))
+                cursor.execute(*_statement(conn, function, args, {}))
                 yield found
             found += cursor.fetchall()
 
 
 def _statement(
-    function: str, args: Sequence[Any], named: dict[str, Any]
+    conn: Connection, function: str, args: Sequence[Any], named: dict[str, Any]
 ) -> tuple[bytes, dict[str, Any] | list[Any]]:
+    if function in RUN_CODE:
+        expect_code(conn)
     return _text(function, len(args), tuple(named)), [*args, *named.values()]
 
 

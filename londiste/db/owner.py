@@ -43,8 +43,7 @@ def guarded(
     It answers with one array of texts: the number of rows, or, with ``answer``, the array that the
     statement selects.
     """
-    # Code of an owner could put a statement of its own under the name of a prepared one.
-    conn.prepare_threshold = None
+    call.expect_code(conn)
     kept = pins(conn)
     names = [*kept, *(name for name in _OTHERS if name not in kept)]
     return _STATEMENT, [table, statement, data, answer, names, [kept.get(n) for n in names]]
