@@ -16,6 +16,7 @@ from londiste.cascade import copied_database
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import WorkerState
 from londiste.cascade.progress import POSITION_LOST_HINT, STOP_WORKER, NodeProgress
+from londiste.db import call
 from londiste.db.advisory_lock import PATIENCE, acquire_singleton_lock, job_holder
 from londiste.db.connection import Connection, ask_backend, connect, describe_dsn, limit_silence
 from londiste.db.ddl import literal
@@ -76,13 +77,15 @@ def own_node(settings: WorkerSettings) -> Connection:
 class WorkerProgress(NodeProgress):
     """The position of a worker, which moves only while the worker has the lock of its node.
 
-    Code of a table's owner runs in its session and may have released the lock.  So it is taken
+    Code of a table's owner that has run in its session may have released the lock.  So it is taken
     again with each batch: one session may take it any number of times.
     """
 
     def completing(self, batch: Batch) -> Callable[[], None]:
         """As of the base class.  The returned function also raises NodeBusy."""
         check = super().completing(batch)
+        if not call.had_code(self.conn):
+            return check
         taken = self.conn.execute(query("job_lock"), [_job(self.queue)])
 
         def both() -> None:

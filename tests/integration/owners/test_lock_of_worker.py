@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from londiste.cascade.model import NodeType
+from londiste.db import call
 from londiste.db.advisory_lock import acquire_singleton_lock
 from londiste.errors import NodeBusy
 from londiste.pgq.types import Batch
@@ -44,6 +45,7 @@ def test_a_batch_fails_that_loses_the_lock_to_another_worker(
 ) -> None:
     monkeypatch.setattr(WorkerProgress.__base__, "completing", lambda self, batch: lambda: None)
     with pgq_db.connect() as one, pgq_db.connect() as other:
+        call.expect_code(one)
         batch: Batch = None  # type: ignore[assignment]
         WorkerProgress(one, "q", "w").completed(batch)
         assert acquire_singleton_lock(other, "worker q", patience=0) is not None
