@@ -377,18 +377,17 @@ def _require_alone(conn: Connection, queue: str, name: str) -> None:
     other = acquire_singleton_lock(conn, job)
     if other is not None:
         holder = job_holder(conn, job)
-        end = (
-            f"; if it is dead, end its session: select pg_terminate_backend({holder.pid})"
-            if holder is not None
-            else ""
-        )
+        end = "" if holder is None else f"; if it is dead, end its session: {holder.ending}"
+        hint = "stop the other process; to share work use cooperative consumers: subconsumer_name"
+        if holder is not None and holder.own:
+            hint, end = (
+                "this very process has that session; if it has lost it: ",
+                holder.ending_lost,
+            )
         raise NodeBusy(
             f"consumer {name} of queue {queue} is already running in {describe_dsn(conn.info.dsn)}",
             detail=other,
-            hint=(
-                "stop the other process; to share work use cooperative consumers: subconsumer_name"
-                f"{end}"
-            ),
+            hint=hint + end,
         )
 
 

@@ -47,17 +47,28 @@ class AdvisoryHolder:
     """The session that holds an advisory lock.
 
     entitled -- its role may run a worker; every role can take the lock.
+    own -- it has the role and the name of the session that asks.  A name with a process id and a
+        host is that of one process, which then has lost the session.
     """
 
     pid: int
     role: str
     entitled: bool
     text: str
+    own: bool
 
     @property
     def ending(self) -> str:
         """The statement that ends the session."""
         return f"select pg_terminate_backend({self.pid})"
+
+    @property
+    def ending_lost(self) -> str:
+        """The hint for a session that this process has lost: how to end it."""
+        return (
+            f"{self.ending}; if the session stays, its server process hangs: look at process"
+            f" {self.pid} on the host of the database"
+        )
 
     @property
     def remedy(self) -> str:
@@ -72,7 +83,9 @@ def holder_of(row: Mapping[str, Any]) -> AdvisoryHolder:
         f"server process {row['pid']} of role {row['usename']}, from {row['client']},"
         f" application {row['application_name']}, since {row['backend_start']:%F %T%z}"
     )
-    return AdvisoryHolder(int(row["pid"]), str(row["usename"]), bool(row["entitled"]), text)
+    return AdvisoryHolder(
+        int(row["pid"]), str(row["usename"]), bool(row["entitled"]), text, bool(row["own"])
+    )
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,14 @@
 -- Parameters: job, the name of what one process does; or key, of one number; or relation and number, of
 -- two (number null: any).
 -- Every role can take an advisory lock: entitled -- whether the session's role may run a worker.
+-- own -- it has the name of this session, which tells processes apart if it has a process id and a host.
 select
     a.pid,
     coalesce(a.client_hostname, host(a.client_addr), 'local socket') as client,
     a.application_name,
     a.usename,
     a.backend_start,
+    a.application_name = own.application_name and a.usesysid = own.usesysid as own,
     coalesce((
         select pg_catalog.pg_has_role(a.usesysid, r.oid,
             -- As londiste._acts_as_caller().
@@ -19,6 +21,7 @@ select
         from pg_catalog.pg_namespace n where n.nspname = 'pgq'), false) as entitled
 from pg_catalog.pg_locks l
 join pg_catalog.pg_stat_activity a on a.pid = l.pid
+join pg_catalog.pg_stat_activity own on own.pid = pg_catalog.pg_backend_pid()
 where l.locktype = 'advisory'
     and l.granted
     and l.pid <> pg_catalog.pg_backend_pid()

@@ -23,7 +23,7 @@ from londiste.db.ddl import literal
 from londiste.db.names import argument
 from londiste.db.notify import Listener
 from londiste.db.queries import query
-from londiste.db.server_text import named
+from londiste.db.server_text import AdvisoryHolder, named
 from londiste.errors import NodeBusy, PositionLost, StateError
 from londiste.install import owners
 from londiste.orchestration.connections import reach
@@ -153,6 +153,8 @@ def be_the_one_reader(source: Connection, state: WorkerState) -> None:
     other = acquire_singleton_lock(source, job)
     if other is not None:
         holder = job_holder(source, job)
+        if holder is not None and holder.own:
+            raise _lost(holder, f"node {state.name}", state.provider)
         end = "" if holder is None else f", or at once, on {state.provider}: {holder.ending}"
         raise NodeBusy(
             f"node {state.name}: another worker reads queue {state.queue} from {state.provider}",
@@ -264,6 +266,14 @@ def _job(queue: str) -> str:
     return f"worker {queue}"
 
 
+def _lost(holder: AdvisoryHolder, what: str, where: str) -> NodeBusy:
+    return NodeBusy(
+        f"{what}: a lost session of this worker still holds its lock in {where}",
+        detail=holder.text,
+        hint=f"in that database: {holder.ending_lost}",
+    )
+
+
 def _require_alone(conn: Connection, queue: str, *, patience: float = PATIENCE) -> None:
     other = acquire_singleton_lock(conn, _job(queue), patience=patience)
     holder = None if other is None else job_holder(conn, _job(queue))
@@ -273,6 +283,8 @@ def _require_alone(conn: Connection, queue: str, *, patience: float = PATIENCE) 
             detail=f"{holder.text}; no worker: not a member of pgq_admin, not the SQL's owner",
             hint=f"end that session: select pg_terminate_backend({holder.pid})",
         )
+    if holder is not None and holder.own:
+        raise _lost(holder, f"queue {queue}", describe_dsn(conn.info.dsn))
     if other is not None:
         raise NodeBusy(
             f"queue {queue}: another worker runs in {describe_dsn(conn.info.dsn)}",

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 from londiste.cascade.model import NodeType
+from londiste.consumer.source import QueueSource
 from londiste.db import call
 from londiste.db.advisory_lock import acquire_singleton_lock
 from londiste.errors import NodeBusy
 from londiste.pgq.types import Batch
-from londiste.replication.worker.connections import WorkerProgress
+from londiste.replication.worker.connections import WorkerProgress, own_node
+from londiste.settings import WorkerSettings
 from tests.fixtures.cluster import Database
 from tests.fixtures.line import QUEUE, Line
 from tests.fixtures.owners import OWNER, make_owner
@@ -44,7 +48,7 @@ def test_a_batch_fails_that_loses_the_lock_to_another_worker(
     pgq_db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(WorkerProgress.__base__, "completing", lambda self, batch: lambda: None)
-    with pgq_db.connect() as one, pgq_db.connect() as other:
+    with pgq_db.connect(name="one") as one, pgq_db.connect(name="other") as other:
         call.expect_code(one)
         batch: Batch = None  # type: ignore[assignment]
         WorkerProgress(one, "q", "w").completed(batch)
@@ -53,3 +57,24 @@ def test_a_batch_fails_that_loses_the_lock_to_another_worker(
         assert acquire_singleton_lock(other, "worker q", patience=0) is None
         with pytest.raises(NodeBusy, match="another worker"):
             WorkerProgress(one, "q", "w").completed(batch)
+
+
+def test_a_lost_session_of_this_worker_is_not_another_one(
+    pgq_db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(acquire_singleton_lock.__kwdefaults__, "patience", 0)
+    settings = WorkerSettings(queue_name="q", job_name="w", db=pgq_db.dsn)
+    with own_node(settings) as lost:
+        with pytest.raises(NodeBusy, match="lost session of this worker") as caught:
+            own_node(settings)
+        assert f"select pg_terminate_backend({lost.info.backend_pid})" in caught.value.hint
+        assert "worker -s" not in caught.value.hint
+        lost.execute("set application_name = 'londiste worker w 1@elsewhere'")
+        with pytest.raises(NodeBusy, match="another worker runs"):
+            own_node(settings)
+    consumers = [QueueSource(pgq_db.dsn, "q", "c") for _ in range(2)]
+    with contextlib.closing(consumers[0]), pytest.raises(NodeBusy, match="already") as caught:
+        pid = consumers[0].conn.info.backend_pid
+        consumers[1].conn  # noqa: B018 - opens it
+    assert caught.value.hint.startswith("this very process has that session")
+    assert f"select pg_terminate_backend({pid})" in caught.value.hint
