@@ -136,7 +136,9 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
         "ticker-stopped": (
             "The queue gets no ticks any more: consumers get no events.",
-            "Start the ticker; if it runs, check its log, and restart it.",
+            "Start the ticker; if it runs, check its log, and restart it. The finding names a"
+            " transaction that may lock the row of the queue, and commits that wait for a"
+            " synchronous standby.",
         ),
         "ticker-fails": (
             "The ticker runs, but reports an error, for example of a maintenance operation that"

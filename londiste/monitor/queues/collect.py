@@ -8,10 +8,11 @@ from londiste.cascade import daemons
 from londiste.cascade.daemons import Life
 from londiste.cascade.own_consumers import find_subscribers, own_consumer
 from londiste.db.connection import Connection, whereabouts
-from londiste.db.queries import fetch
+from londiste.db.queries import fetch, records
 from londiste.errors import LondisteError
 from londiste.install import default_rights
 from londiste.monitor.queues.model import ConsumerFacts, HorizonHolder, MonitorFacts, QueueFacts
+from londiste.orchestration.lock_retry import LockHolder
 from londiste.pgq import admin, counting, dead_letters, delayed, event_indexes, ticks
 from londiste.pgq.consumers import get_paused_consumers
 from londiste.pgq.liveness import Daemon
@@ -121,6 +122,12 @@ def collect(conn: Connection, queue: str | None = None) -> MonitorFacts:
             for one in reported
             if one.kind == "ticker" and one.error and daemons.judge(one).runs
         ),
+        queue_locks=tuple(
+            records(
+                conn, LockHolder, "table_lock_holders", schema="pgq", name="queue", writers=True
+            )
+        ),
+        commit_waits=server["commit_waits"],
         excess=default_rights.find(conn),
         unseen=tuple(unseen),
     )

@@ -7,6 +7,7 @@ from enum import IntEnum
 
 from londiste.cascade.own_consumers import OwnConsumer
 from londiste.install.default_rights import Excess
+from londiste.orchestration.lock_retry import LockHolder
 from londiste.ticker.maintenance import BlockedRotation
 
 
@@ -132,6 +133,8 @@ class MonitorFacts:
 
     ticker_sessions -- connected Londiste tickers; other programs may create ticks, too.
     ticker_errors -- what tickers that run cannot do at present.
+    queue_locks -- transactions with a lock on pgq.queue, which may be that of a row.
+    commit_waits -- seconds for which a commit waits for a synchronous standby; None: none does.
     excess -- roles that can write what is for administrators.
     unseen -- facts that this user may not see.
     """
@@ -142,6 +145,8 @@ class MonitorFacts:
     holders: tuple[HorizonHolder, ...] = ()
     ticker_sessions: int = 1
     ticker_errors: tuple[str, ...] = ()
+    queue_locks: tuple[LockHolder, ...] = ()
+    commit_waits: float | None = None
     excess: tuple[Excess, ...] = ()
     unseen: tuple[str, ...] = ()
 

@@ -94,12 +94,7 @@ def _tickers(facts: MonitorFacts, limits: Limits) -> Iterator[Finding]:
         waits = (
             f"{queue.new_events} events wait for a tick" if queue.new_events else "no new events"
         )
-        if facts.ticker_sessions:
-            why = "a ticker is connected, but creates no tick: check its log, and restart it"
-            do = f"londiste queue tick {quoted(queue.name)}"
-        else:
-            why = "no londiste ticker is connected to this database"
-            do = "londiste ticker --db DSN (or: londiste queue schedule)"
+        why, do = _no_tick(queue, facts, limits)
         yield Finding(
             Severity.CRITICAL
             if age is None or age > 4 * allowed_tick_age(queue, limits)
@@ -124,6 +119,34 @@ def _tickers(facts: MonitorFacts, limits: Limits) -> Iterator[Finding]:
             "it tries again; without maintenance, event tables and delayed events stay",
             "londiste queue maint; check the log of the ticker",
         )
+
+
+def _no_tick(queue: QueueFacts, facts: MonitorFacts, limits: Limits) -> tuple[str, str]:
+    """Why the queue gets no tick, and what to do."""
+    waits = facts.commit_waits or 0.0
+    if waits > limits.grace:
+        return (
+            f"a commit has waited for a synchronous standby for {span(waits)}",
+            "show synchronous_standby_names; select * from pg_stat_replication",
+        )
+    if not facts.ticker_sessions:
+        return (
+            "no londiste ticker is connected to this database",
+            "londiste ticker --db DSN (or: londiste queue schedule)",
+        )
+    for one in facts.queue_locks:
+        # A ticker leaves out a queue whose row is locked; which row it is, nothing shows.
+        if one.age is None or one.age > limits.grace:
+            return (
+                "a ticker is connected, but creates no tick: it may wait for"
+                f" {one.name}, which holds a lock on pgq.queue"
+                + ("" if one.age is None else f" for {span(one.age)}"),
+                one.remedy,
+            )
+    return (
+        "a ticker is connected, but creates no tick: check its log, and restart it",
+        f"londiste queue tick {quoted(queue.name)}",
+    )
 
 
 def _restored(queue: QueueFacts) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import psycopg
@@ -12,6 +14,7 @@ from londiste.cli import cli
 from londiste.cli.errors import run
 from londiste.db.connection import Connection
 from londiste.db.queries import fetch
+from londiste.embedded.postgres import Cluster
 from londiste.monitor import lag
 from londiste.monitor.queues import collect, model, rules
 from londiste.pgq import batches, consumers, counting, dead_letters, delayed, producer
@@ -19,6 +22,7 @@ from londiste.pgq import queues as pgq
 from londiste.pgq.liveness import Beat
 from tests.fixtures.cascade import Answer
 from tests.fixtures.cluster import Database
+from tests.support.waiting import wait_for
 
 Queue = Callable[..., Answer]
 
@@ -110,6 +114,39 @@ def test_stopped_ticker_pinned_rotation_and_inactive_consumer_are_found(
     age(conn, "update pgq.tick set tick_time = tick_time - interval '3 hours'")
     assert "ticker-stopped" in kinds(conn)
     assert "consumer c of queue q pins its tables" in queue("status").out
+
+
+def test_who_holds_the_row_of_a_queue_is_seen(pgq_db: Database, conn: Connection) -> None:
+    held = pgq_db.connect(autocommit=False)
+    held.execute("select from pgq.queue where queue_name = 'q' for update")
+    age(conn, "update pgq.tick set tick_time = tick_time - interval '3 hours'")
+    assert pgq.ticker(conn) == 0
+    (holder,) = collect.collect(conn).queue_locks
+    assert f"process {held.info.backend_pid}" in holder.name
+    held.rollback()
+    facts = collect.collect(conn)
+    assert (facts.queue_locks, facts.commit_waits) == ((), None)
+
+
+@pytest.mark.slow
+def test_commits_that_wait_for_a_standby_are_seen(
+    new_cluster: Callable[..., Cluster], new_database: Callable[..., Database]
+) -> None:
+    database, done = new_database(on=new_cluster(), pgq=True), threading.Event()
+    conn, other = database.connect(), database.connect()
+    pgq.create_queue(conn, "q")
+    conn.execute("alter system set synchronous_standby_names = 'nope'")
+    with ThreadPoolExecutor() as pool:
+        try:
+            conn.execute("select pg_reload_conf()")
+            # The server knows of the setting some commits later.
+            commits = pool.submit(lambda: [fill(other) for _ in iter(done.is_set, True)])
+            wait_for(lambda: collect.collect(conn).commit_waits is not None, what="a commit")
+        finally:
+            done.set()
+            conn.execute("alter system reset synchronous_standby_names")
+            conn.execute("select pg_reload_conf()")
+        commits.result()
 
 
 def test_a_clock_that_was_set_back_is_found_and_hides_no_lag(

@@ -16,6 +16,7 @@ from londiste.monitor.queues.model import (
 )
 from londiste.monitor.queues.rules import compare, findings, worst
 from londiste.monitor.queues.words import size, span
+from londiste.orchestration.lock_retry import LockHolder
 from londiste.ticker.maintenance import BlockedRotation, Round
 
 Q = QueueFacts("q", switch_step2=100, tick=9, tick_xmin=200, sequence="pgq.event_1_id_seq")
@@ -218,3 +219,20 @@ def test_words() -> None:
     assert [span(s) for s in (0, 59.9, 61, 3600, 93784)] == ["0s", "59s", "1m1s", "1h", "1d2h"]
     assert [span(s) for s in (-0.9, -61)] == ["0s", "-1m1s"]
     assert [size(n) for n in (5, 2048, 3 << 40)] == ["5 bytes", "2 kB", "3.0 TB"]
+
+
+def test_a_tick_that_cannot_come_has_its_cause() -> None:
+    late = replace(Q, tick_age=HOUR)
+    row = LockHolder("psql of app, process 7", 90.0, "select pg_terminate_backend(7)")
+    for facts, why, do in (
+        ({"commit_waits": 95.0, "queue_locks": (row,)}, "a synchronous standby", "show sync"),
+        (
+            {"queue_locks": (row,)},
+            "process 7, which holds a lock on pgq.queue",
+            row.remedy,
+        ),
+        ({"queue_locks": (replace(row, age=5.0),), "commit_waits": 5.0}, "check its log", "tick q"),
+        ({"ticker_sessions": 0, "queue_locks": (row,)}, "no londiste ticker", "ticker --db"),
+    ):
+        (found,) = judged(late, **facts)
+        assert why in found.why and do in found.do
