@@ -3,7 +3,7 @@
  *
  * %(schemas)s, %(names)s -- arrays, unquoted; tables that are not there are not in the result.
  * owner; mine: this role has its rights.
- * nullable: columns that may be NULL, in table order.
+ * columns, in table order; nullable: those that may be NULL.
  * sequences: of serial and identity columns, and those that defaults name, of partitions, too, if
  *   they have a name in a queue and this role may read them.
  */
@@ -21,6 +21,12 @@ select
         select from pg_catalog.pg_constraint k
         where k.conrelid = c.oid and k.contype = 'p'
     ) as has_key,
+    array(
+        select a.attname
+        from pg_catalog.pg_attribute a
+        where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+        order by a.attnum
+    )::text[] as columns,
     array(
         select a.attname
         from pg_catalog.pg_attribute a

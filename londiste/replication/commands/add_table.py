@@ -38,6 +38,7 @@ from londiste.replication.commands import (
 from londiste.replication.commands.add_table_checks import (
     Looks,
     check_table,
+    ignores_nothing,
     look,
     pick,
     require_not_null,
@@ -152,6 +153,7 @@ def _on_root(
             continue
         keyless = not virtual and check_table(local, dest, facts.get(dest), options)
         require_not_null(facts.get(dest), options)
+        notes += ignores_nothing(facts.get(dest), options)
         step = step_of(node, dsn, table, options, keyless=keyless)
         add_table_options.check_whole_row(table, step.words)
         if "whole_row" in step.words:

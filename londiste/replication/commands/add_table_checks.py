@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from londiste.cascade.commands.install_sql import has_nodes
@@ -91,7 +91,7 @@ class Facts:
     """What has to be known of a table that is added.
 
     kind -- ``r`` table, ``p`` partitioned table, ``v`` view, …
-    nullable -- columns that may be NULL.
+    columns; nullable -- those that may be NULL.
     owner -- its role; mine -- this role has the rights of the owner.
     sequences -- of its columns; without those that no queue can carry or this role cannot read.
     """
@@ -104,6 +104,7 @@ class Facts:
     nullable: tuple[str, ...] = ()
     owner: str = ""
     mine: bool = True
+    columns: tuple[str, ...] = ()
 
 
 def look(conn: Connection, tables: Sequence[TableName]) -> dict[TableName, Facts]:
@@ -124,6 +125,7 @@ def look(conn: Connection, tables: Sequence[TableName]) -> dict[TableName, Facts
             tuple(row["nullable"]),
             row["owner"],
             row["mine"],
+            tuple(row["columns"]),
         )
         for row in found
     }
@@ -280,13 +282,35 @@ def require_not_null(facts: Facts | None, options: TableOptions) -> None:
         )
 
 
+def ignores_nothing(facts: Facts | None, options: TableOptions) -> list[str]:
+    """What to say of names of ignore= that are no columns of the table: they have no effect."""
+    if facts is None:
+        return []
+    names = {
+        name: None
+        for argument in options.trigger_args
+        if argument.startswith("ignore=")
+        for name in _listed(argument.removeprefix("ignore="), facts.columns)
+        if name not in facts.columns
+    }
+    if not names:
+        return []
+    return [
+        f"table {facts.name}: ignore= names {', '.join(names)}, which it does not have;"
+        f" columns: {', '.join(facts.columns)}"
+    ]
+
+
 def nullable_of(key: str, facts: Facts) -> tuple[str, ...]:
     """Those columns of a key, the value of pkey=, that may be NULL."""
-    # As pgq._column_list() reads it.
-    parts = {part.strip() for part in key.split(",")}
-    whole = parts & set(facts.nullable)
-    named = whole | {word for part in parts - whole for word in part.split()}
+    named = _listed(key, facts.nullable)
     return tuple(name for name in facts.nullable if name in named)
+
+
+def _listed(value: str, columns: Collection[str]) -> list[str]:
+    """The names in a list of columns, as pgq._column_list() reads it."""
+    parts = [part.strip() for part in value.split(",")]
+    return [name for part in parts for name in ([part] if part in columns else part.split())]
 
 
 def not_null(table: TableName, columns: Sequence[str]) -> str:

@@ -133,7 +133,9 @@ def test_filters_that_do_not_fit_are_refused_with_a_way_out(
         assert done.code == 2, str(done)
         assert words in done.err
         assert "hint:" in done.err
-    assert londiste(root.db, "add-table", "u", "--trigger-arg", "ignore=nope doc").code == 0
+    done = londiste(root.db, "add-table", "u", "--trigger-arg", "ignore=nope doc")
+    assert done.code == 0
+    assert "table public.u: ignore= names nope, which it does not have" in str(done)
     done = londiste(leaf.db, "add-table", "u", "--where", "n = 1")
     assert done.code == 2
     assert "--skip-columns doc" in done.err

@@ -75,6 +75,7 @@ begin
                 londiste._full_name(i_table_name)),
             hint = 'separate names by commas and blanks, without quotes';
     end if;
+    perform londiste._require_arguments(v_relid, v_args[3:]);
     v_nullable := array(
         select n.name
         from unnest(pgq._column_list(v_options.key_columns, v_columns)) with ordinality as n (name, place)

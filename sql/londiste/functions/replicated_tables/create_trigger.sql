@@ -175,6 +175,10 @@ begin
         return;
     end if;
 
+    -- As the trigger function would at the first write.
+    perform pgq._trigger_options(format('[0:%s]=%s', cardinality(v_args) - 1, v_args)::text[],
+        'INSERT', case when v_before then 'BEFORE' else 'AFTER' end);
+    perform londiste._require_arguments(v_oid, v_args[2:]);
     perform londiste.drop_capture(i_queue_name, v_dest);
     perform londiste._drop_trigger_pair(i_queue_name, v_dest);
     execute format('create trigger %I %s %s on %s for each row execute function pgq.%I(%s)',
