@@ -63,6 +63,12 @@ TABLES: Mapping[str, tuple[str, str]] = {
         "Reset the setting and end the open sessions; the finding contains the statement. Then"
         " londiste compare, and londiste resync TABLE where a table differs.",
     ),
+    "capture-broken": (
+        "Writes of a table fail: an argument of its trigger (when=, ev_extra2=, pkey= …) names a"
+        " column that was renamed or dropped, or does not fit for another reason.",
+        "Correct the argument in the statement of the finding, and run it in psql; or undo the"
+        " change of the table. londiste.refresh_capture does not help: it keeps the arguments.",
+    ),
     "capture-stale": (
         "The capture does not match the table any more: it works, but slower. Or its function is"
         " not for the present owner of the table, who then cannot add partitions.",

@@ -9,11 +9,12 @@ from psycopg import sql
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeInfo, NodeType
+from londiste.db import call
 from londiste.db.connection import Connection
 from londiste.db.queries import tuples
 from londiste.db.relation import Folding, Relation, shapes
 from londiste.errors import from_database
-from londiste.monitor.captures.rules import CaptureFacts
+from londiste.monitor.captures.rules import BrokenCapture, CaptureFacts
 from londiste.replication import renamed_tables
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import add_table_checks, change_form
@@ -37,6 +38,10 @@ def collect(conn: Connection, queue: str, *, sizes: bool = False) -> list[Captur
     renamed = renamed_tables.find(conn, queue)
     swapped: dict[str, str] = dict(tuples(conn, "swapped_captures", queue=queue))
     stale = tables.stale_captures(conn, queue)
+    broken = {
+        one.table: one
+        for one in call.records(conn, BrokenCapture, "londiste.broken_captures", queue)
+    }
     triggers = change_form.triggers(conn, queue)
     widths: dict[str, int | None] = dict(tuples(conn, "captured_tables", queue=queue))
     found = shapes(conn, [t.dest for t in known])
@@ -59,6 +64,7 @@ def collect(conn: Connection, queue: str, *, sizes: bool = False) -> list[Captur
                 swapped=swapped.get(str(table.name), ""),
                 renamed=_renamed(table, renamed.get(table.name), node, how),
                 events_lost=_new_name(node, how),
+                broken=broken.get(name),
                 stale=old.reason if old else "",
                 stale_owner=old is not None and old.kind == "owner",
                 there=shape is not None,

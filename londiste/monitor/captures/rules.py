@@ -25,6 +25,19 @@ _Make = Callable[[Severity, str, str, str, str], Finding]
 
 
 @dataclass(frozen=True)
+class BrokenCapture:
+    """A table whose writes fail, because an argument of its trigger does not fit.
+
+    fault -- why; help -- the statement that creates the trigger again, with the same argument.
+    """
+
+    table: str
+    argument: str
+    fault: str
+    help: str
+
+
+@dataclass(frozen=True)
 class CaptureFacts:
     """One table of the queue, by its name on this node.
 
@@ -34,7 +47,8 @@ class CaptureFacts:
     trigger -- capture, logutriga, jsontriga, sqltriga, deny or none.
     renamed -- what to do about a renamed table; events_lost -- its events carry the new name.
     lost -- why nothing is captured any more; swapped -- the other table whose name its events
-        carry, because both were renamed; stale -- what does not match, and what to run;
+        carry, because both were renamed; broken -- the argument of the trigger at which writes
+        fail; stale -- what does not match, and what to run;
         stale_owner -- its function is not for the owner of the table.
     key -- columns of the primary key; key_given -- the capture was given others (pkey=).
     nullable -- columns of pkey= that may be NULL.
@@ -55,6 +69,7 @@ class CaptureFacts:
     swapped: str = ""
     renamed: str = ""
     events_lost: bool = False
+    broken: BrokenCapture | None = None
     stale: str = ""
     stale_owner: bool = False
     there: bool = True
@@ -115,7 +130,17 @@ def _table(one: CaptureFacts, queue: str) -> list[Finding]:
                 f"londiste change-form {one.argument} --trigger logutriga",
             )
         )
-    if one.stale and one.there and not one.swapped:
+    if one.broken:
+        found.append(
+            finding(
+                Severity.CRITICAL,
+                "capture-broken",
+                f"writes of it fail at an argument of its trigger: {one.broken.argument}",
+                one.broken.fault,
+                f"in psql, with the argument corrected: {one.broken.help}",
+            )
+        )
+    elif one.stale and one.there and not one.swapped:
         what, _, run = one.stale.partition(": ")
         found.append(
             finding(

@@ -92,6 +92,23 @@ def test_a_stale_capture_says_how_to_refresh_it(root: Node, londiste: CommandLin
     assert kinds(root, londiste) == (0, [])
 
 
+def test_a_trigger_argument_at_which_writes_fail_is_critical(
+    root: Node, londiste: CommandLine
+) -> None:
+    for name, trigger in (("a", "capture"), ("b", "sqltriga")):
+        root.db.execute(f"create table {name} (id int primary key, v int)")
+        how = ("--trigger", trigger, "--trigger-arg", "when=v is not null")
+        assert londiste(root.db, "add-table", name, *how).code == 0
+    root.db.execute("alter table a rename v to w; alter table b rename v to w")
+    code, found = kinds(root, londiste)
+    assert (code, found) == (2, ["capture-broken"] * 2)
+    for one in londiste(root.db, "check", "--json").json["findings"]:
+        assert one["why"] == 'column "v" does not exist'
+        root.db.execute(one["do"].partition(": ")[2].replace("when=v", "when=w"))
+    assert kinds(root, londiste) == (0, [])
+    root.db.execute("insert into a values (1, 1); insert into b values (1, 1)")
+
+
 def test_keys_that_cost_or_are_missing(root: Node, londiste: CommandLine) -> None:
     root.db.execute("create table log (a int); create table f (id float8 primary key)")
     root.db.execute("create table given (a int not null unique, b text)")

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from tests.fixtures.cluster import Database
-from tests.support.queue_events import writer
+from tests.support.queue_events import take_events, writer
 
 Session = psycopg.Connection[tuple[object, ...]]
 MAKE = "select ret_code from londiste.create_trigger('q', 't', %s, 't', 'root')"
@@ -101,3 +101,29 @@ def test_a_check_of_arguments_runs_no_code_of_them(app: Session) -> None:
                 app.execute(MAKE, [[f"tgflags={flags}", argument]])
             except psycopg.Error as error:
                 assert "executed" not in str(error), argument
+
+
+@pytest.mark.parametrize("flags", ["B", "C"])
+def test_a_renamed_column_is_found_and_the_statement_helps(app: Session, flags: str) -> None:
+    app.execute("select pgq_node.register_location('q', 'root', 'dbname=root', false)")
+    app.execute("select pgq_node.create_node('q', 'root', 'root', 'w', null, null, null)")
+    app.execute(
+        "select londiste.local_add_table('q', 't', %s)",
+        [[f"tgflags={flags}IU", "when=name is not null"]],
+    )
+    broken = "select table_name, argument, fault, help from londiste.broken_captures('q')"
+    assert app.execute(broken).fetchall() == []
+    app.execute("alter table t rename name to word")
+    with pytest.raises(psycopg.errors.UndefinedColumn):
+        app.execute("insert into t values (1, 'a')")
+    ((table, argument, fault, text),) = app.execute(broken).fetchall()
+    assert (table, argument) == ("public.t", "when=name is not null")
+    assert fault == 'column "name" does not exist'
+    if flags == "C":
+        with pytest.raises(psycopg.Error, match="does not exist"):
+            app.execute("select londiste.refresh_capture('q', 't')")
+    app.execute(str(text).replace("name is", "word is"))
+    assert app.execute(broken).fetchall() == []
+    app.execute("insert into t values (1, 'a'), (2, null)")
+    app.execute("delete from t")
+    assert [event.extra1 for event in take_events(app)].count("public.t") == 1

@@ -8,12 +8,13 @@ as $$
  * Recreates the capture of a table after the table has changed.  Returns true when it was stale.
  *
  * Call it in the transaction of the ALTER TABLE if possible.  Until then all changes are captured,
- * only slower.  Options and the name in events stay.
+ * only slower.  Options and the name in events stay.  Raises LD005 when an expression of them does not
+ * fit the table any more: then each write fails until create_capture() gets another one.
  */
 declare
     v_capture record;
 begin
-    select c.args, londiste._is_stale_capture(c.relid, c.function_id, c.args) as is_stale
+    select c.relid, c.args, londiste._is_stale_capture(c.relid, c.function_id, c.args) as is_stale
         into v_capture
     from londiste._captures(i_queue_name, array[londiste._capture_relation(i_table_name)]) as c;
     if not found then
@@ -24,6 +25,7 @@ begin
             hint = format('create it: select londiste.create_capture(%L, %L)',
                 i_queue_name, i_table_name);
     end if;
+    perform londiste._require_arguments(v_capture.relid, v_capture.args[3:]);
     if not v_capture.is_stale then
         return false;
     end if;
