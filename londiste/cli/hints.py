@@ -61,7 +61,7 @@ def given(argv: Sequence[str]) -> Given:
     return Given(tuple(front), behind)
 
 
-#: The command that words begin with (``queue create``), and its options; None: no command.
+#: The command that words begin with (``queue dead list``), and its options; None: no command.
 Lookup = Callable[[Sequence[str]], tuple[str, Collection[str]] | None]
 
 
@@ -69,7 +69,7 @@ def completed(text: str, call: Given, lookup: Lookup) -> str:
     """Pure: the text with the options of the call in its commands."""
     result, last = "", 0
     for start, elsewhere in calls(text):
-        known = lookup(re.findall(r"[a-z-]+|.", text[start:])[:3:2])
+        known = lookup(re.findall(r"[a-z-]+|.", text[start:])[:5:2])
         if known is None or known[0] in _WITHOUT_SETTINGS or elsewhere:
             continue
         command, options = known

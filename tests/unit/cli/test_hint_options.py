@@ -16,10 +16,11 @@ from londiste.wording import at_node, repeated
 COMMANDS = {"wait-sync": {"--json"}, "config": set(), "members": set()}
 COMMANDS |= {"create-root": set(), "create-leaf": {"--provider"}}
 COMMANDS |= {"queue": set(), "queue create": {"--db"}, "migrate run": {"--from", "--to"}}
+COMMANDS |= {"queue dead list": {"--db"}}
 
 
 def lookup(words: Sequence[str]) -> tuple[str, set[str]] | None:
-    for name in (" ".join(words), words[0]):
+    for name in (" ".join(words), " ".join(words[:2]), words[0]):
         if name in COMMANDS:
             return name, COMMANDS[name]
     return None
@@ -43,6 +44,11 @@ def lookup(words: Sequence[str]) -> tuple[str, set[str]] | None:
             "queue drop q --db dbname=shop",
             "londiste queue create q; londiste wait-sync",
             "londiste queue create --db dbname=shop q; londiste wait-sync",
+        ),
+        (
+            "queue dead drop src x 99 --db dbname=shop",
+            "londiste queue dead list src x",
+            "londiste queue dead list --db dbname=shop src x",
         ),
         ("migrate status --from=a --to b", "londiste migrate run --to c", None),
         ("-c leaf.toml x", "on the root: londiste wait-sync", None),
