@@ -100,12 +100,22 @@ def check(settings: ConsumerSettings, target_queue: str | None = None) -> None:
             return
         if not queues.get_queue_info(conn, target_queue):
             raise unknown(target_queue, settings)
-        if target_queue == settings.queue_name and same_database(settings, conn):
-            raise BadOption(
-                f"queue {target_queue}: source and target are the same queue",
-                detail=f"in {describe_dsn(settings.db)}",
-                hint="set dst_queue_name to another queue, or target_db to another database",
-            )
+        _require_other(settings, target_queue, conn)
+
+
+def check_registering(settings: ConsumerSettings, target_queue: str) -> None:
+    """Refuses the source queue as target; the target may be created later."""
+    with _target(settings) as conn:
+        _require_other(settings, target_queue, conn)
+
+
+def _require_other(settings: ConsumerSettings, target_queue: str, conn: Connection) -> None:
+    if target_queue == settings.queue_name and same_database(settings, conn):
+        raise BadOption(
+            f"queue {target_queue}: source and target are the same queue",
+            detail=f"in {describe_dsn(settings.db)}",
+            hint="name another target queue in the settings, or set target_db to another database",
+        )
 
 
 def same_database(settings: ConsumerSettings, target: Connection) -> bool:

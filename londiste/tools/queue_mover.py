@@ -35,6 +35,11 @@ class QueueMover(JobConsumer):
     settings_class = MoverSettings
     settings: MoverSettings
 
+    def register(self, tick: int | None = None, *, like: str | None = None) -> bool:
+        """As every consumer; refuses the source queue as target."""
+        mover_base.check_registering(self.settings, self.settings.dst_queue_name)
+        return super().register(tick, like=like)
+
     def startup(self) -> None:
         """Refuses a missing target, and the source queue as target."""
         super().startup()

@@ -51,6 +51,11 @@ class QueueSplitter(JobConsumer):
     settings_class = SplitterSettings
     settings: SplitterSettings
 
+    def register(self, tick: int | None = None, *, like: str | None = None) -> bool:
+        """As every consumer; refuses the source queue as target."""
+        mover_base.check_registering(self.settings, self.settings.default_queue)
+        return super().register(tick, like=like)
+
     def startup(self) -> None:
         """Refuses a target without the required schemas, or without the default queue."""
         super().startup()

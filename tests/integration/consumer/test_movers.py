@@ -124,8 +124,14 @@ def test_a_target_without_bookkeeping_is_refused(
 
 def test_a_queue_is_not_moved_into_itself(source: Database) -> None:
     moving = mover(source, source, dst_queue_name=SOURCE)
-    moving.register()
-    with pytest.raises(BadOption, match="source and target are the same queue"):
+    same = "source and target are the same queue"
+    with pytest.raises(BadOption, match=same):
+        moving.register()
+    with pytest.raises(BadOption, match=same):
+        splitter(source, source, default_queue=SOURCE)
+    assert source.value("select count(*) from pgq.get_consumer_info(%s)", SOURCE) == 0
+    mover(source, source).register()
+    with pytest.raises(BadOption, match=same):
         moving.run_once()
 
 
