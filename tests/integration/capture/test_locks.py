@@ -37,7 +37,7 @@ def listed(part: str) -> dict[str, set[str]]:
         if not line.startswith("| `"):
             continue
         locks = set(cells[2].split(", ")) - {"none", "ACCESS SHARE"}
-        if locks == {"what the script takes"}:
+        if locks & {"what the script takes", "and what the script takes"}:
             locks = set(STRENGTH)
         assert locks <= set(STRENGTH), line
         for who in re.findall(r"`([a-z][^`]*)`", cells[0]):
