@@ -75,8 +75,18 @@ def filling(conn: Connection, queue: str, dest: TableName) -> list[Filling]:
     """The other queues that fill a table here."""
     return [
         Filling(other, TableName.parse(name), decided)
-        for other, name, decided in tuples(conn, "filling_queues", queue=queue, dest=str(dest))
+        for other, name, _, decided in tuples(conn, "filling_queues", queue=queue, dest=str(dest))
     ]
+
+
+def filled(conn: Connection, queue: str) -> frozenset[str]:
+    """The tables here, by name, that other queues fill."""
+    return frozenset(row[2] for row in tuples(conn, "filling_queues", queue=queue, dest=None))
+
+
+def captured(conn: Connection, queue: str) -> frozenset[str]:
+    """The tables here, by name, that other queues capture."""
+    return frozenset(row[1] for row in tuples(conn, "capturing_queues", queue=queue, dest=None))
 
 
 @dataclass(frozen=True)
@@ -179,7 +189,7 @@ def below(
     Raises StateError if its changes would run in a circle.
     """
     notes = []
-    for (other,) in tuples(conn, "capturing_queues", queue=queue, dest=str(dest)):
+    for other, _ in tuples(conn, "capturing_queues", queue=queue, dest=str(dest)):
         back = circle(sites, conn, queue, table, other)
         if back is None:
             if "rows" not in always_kinds(conn, other, dest):

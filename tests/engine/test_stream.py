@@ -1,6 +1,6 @@
 """A queue as a source of Spark: changes as they come, each in one micro-batch and never again.
 
-What needs no Spark to be proved is in test_stream_driver.py and test_stream_types.py.
+What needs no Spark to be proved is in test_stream_driver.py and stream/test_types.py.
 """
 
 from __future__ import annotations

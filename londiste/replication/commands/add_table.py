@@ -146,6 +146,8 @@ def _on_root(
         require_one_of_tree(local, chosen, [t.dest for t in ours])
     facts = look(local, [options.dest or table for table in picked.chosen])
     known = {s.name for s in tables.get_seq_list(local, node.queue) if s.local}
+    captures = not virtual and options.triggers
+    filled = replicated_rows.filled(local, node.queue) if captures else frozenset()
     for table in picked.chosen:
         dest = options.dest or table
         if skip and not virtual and dest not in facts:
@@ -159,7 +161,7 @@ def _on_root(
         if "whole_row" in step.words:
             rows = catalog.require(local, dest).rows_estimate
             notes += add_table_options.large_whole_row(table, step.words, rows)
-        if not virtual and options.triggers:
+        if str(dest) in filled:
             always, said = replicated_rows.decide(sites, local, node.queue, table, dest)
             step = replace(step, always=always)
             notes += said
@@ -217,6 +219,8 @@ def _below(
     seqs = {s.name for s in tables.get_seq_list(provider, node.queue)}
     seqs -= {s.name for s in tables.get_seq_list(local, node.queue) if s.local}
     registry_sync.require_heard(provider, node, picked.chosen)
+    writes = wants.stored and wants.events is None
+    captured = replicated_rows.captured(local, node.queue) if writes else frozenset()
     for table in picked.chosen:
         theirs_now = theirs.get(table)
         if not options.expect_sync and not virtual:
@@ -278,7 +282,7 @@ def _below(
                 merged_tables.refuse_deferrable(origin, node.queue, there.table, dest, created=True)
             elif here is not None:
                 merged_tables.refuse_deferrable(local, node.queue, dest, dest, created=False)
-        if wants.stored and wants.events is None:
+        if str(dest) in captured:
             notes += replicated_rows.below(sites, local, node.queue, table, dest)
         whole_row = theirs_now is not None and "whole_row" in theirs_now.attrs
         opts = replace(options, whole_row=True) if whole_row else options

@@ -17,7 +17,7 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import WorkerState
 from londiste.cascade.progress import POSITION_LOST_HINT, STOP_WORKER, NodeProgress
 from londiste.db import call
-from londiste.db.advisory_lock import PATIENCE, acquire_singleton_lock, job_holder
+from londiste.db.advisory_lock import acquire_singleton_lock, job_holder
 from londiste.db.connection import Connection, ask_backend, connect, describe_dsn, limit_silence
 from londiste.db.ddl import literal
 from londiste.db.names import argument
@@ -91,7 +91,8 @@ class WorkerProgress(NodeProgress):
         def both() -> None:
             check()
             if taken.fetchone() != (True,):
-                _require_alone(self.conn, self.queue, patience=0)
+                other = acquire_singleton_lock(self.conn, _job(self.queue), patience=0)
+                _refuse_beside(self.conn, self.queue, other)
 
         return both
 
@@ -274,8 +275,12 @@ def _lost(holder: AdvisoryHolder, what: str, where: str) -> NodeBusy:
     )
 
 
-def _require_alone(conn: Connection, queue: str, *, patience: float = PATIENCE) -> None:
-    other = acquire_singleton_lock(conn, _job(queue), patience=patience)
+def _require_alone(conn: Connection, queue: str) -> None:
+    _refuse_beside(conn, queue, acquire_singleton_lock(conn, _job(queue)))
+
+
+def _refuse_beside(conn: Connection, queue: str, other: str | None) -> None:
+    """Raises NodeBusy if another session, described by ``other``, has the lock of the worker."""
     holder = None if other is None else job_holder(conn, _job(queue))
     if holder is not None and not holder.entitled:
         raise NodeBusy(
