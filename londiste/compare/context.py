@@ -241,22 +241,22 @@ def pair_up(
 
     warn -- log the columns that are not compared.
     """
-    for conn, name in ((root, table.name), (node, table.dest)):
+    # Without a condition the server refuses a view where its rows are read.
+    for conn, name in ((root, table.name), (node, table.dest)) if asked.where else ():
         with reading(conn, name):
             pass
-        if asked.where:
-            try:
-                try_condition(conn, name.quoted, asked.where)
-            except psycopg.Error as error:
-                state = error.sqlstate or ""
-                if state[:2] not in {"42", "22", "0A"} or state == "42501":
-                    raise from_database(error, where=describe_dsn(conn.info.dsn)) from error
-                raise BadOption(
-                    f"--where {asked.where}: {server_text(error)}",
-                    detail=f"table {name} on {describe_dsn(conn.info.dsn)}",
-                    hint="write one boolean expression over the columns of the table, with quotes"
-                    " around it: --where 'id > 1000'",
-                ) from error
+        try:
+            try_condition(conn, name.quoted, asked.where)
+        except psycopg.Error as error:
+            state = error.sqlstate or ""
+            if state[:2] not in {"42", "22", "0A"} or state == "42501":
+                raise from_database(error, where=describe_dsn(conn.info.dsn)) from error
+            raise BadOption(
+                f"--where {asked.where}: {server_text(error)}",
+                detail=f"table {name} on {describe_dsn(conn.info.dsn)}",
+                hint="write one boolean expression over the columns of the table, with quotes"
+                " around it: --where 'id > 1000'",
+            ) from error
     _require_read(root, queue, table.name)
     found = pairing(
         root,
