@@ -10,10 +10,14 @@ import difflib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from londiste.db.names import TableName, argument
 from londiste.db.names import escaped as escaped
 from londiste.errors import BadOption, LondisteError, UnknownTable
+
+if TYPE_CHECKING:
+    from londiste.replication.model import ReplicatedTable
 
 #: A name or pattern as users write it; or one object, whose name may contain * and ?.
 Pattern = str | TableName
@@ -115,6 +119,21 @@ def unknown_table(
     return lambda text: UnknownTable(
         f"table {text} is not {what}", detail=detail, hint=table_meant(text, known, hint)
     )
+
+
+def named(known: Sequence[ReplicatedTable], names: Collection[TableName]) -> list[ReplicatedTable]:
+    """Pure: those of the replicated tables that have these names; without names all.
+
+    Raises UnknownTable for the first name that none of them has.
+    """
+    there = {table.name for table in known}
+    for name in names:
+        if name not in there:
+            raise UnknownTable(
+                f"table {name} is not replicated here",
+                hint=table_meant(str(name), (t.name for t in known), "londiste tables"),
+            )
+    return [table for table in known if not names or table.name in names]
 
 
 def require_names(kind: str, patterns: Sequence[Pattern], every: bool) -> None:

@@ -22,13 +22,13 @@ from londiste.db import call
 from londiste.db.connection import Connection
 from londiste.db.names import TableName, argument
 from londiste.db.queries import first, tuples
-from londiste.errors import LondisteError, StateError, UnknownTable
+from londiste.errors import LondisteError, StateError
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.lock_retry import with_table
 from londiste.orchestration.plan import CommandPlan
 from londiste.orchestration.steps import NodeStep
 from londiste.replication import sqlapi as tables
-from londiste.replication.patterns import table_meant
+from londiste.replication.patterns import named
 
 #: The kind of ``sql/queries/silent_captures.sql`` for rows of PostgreSQL's own replication.
 NATIVE = "native-subscription"
@@ -220,18 +220,12 @@ def plan(sites: Connections, dsn: str, queue: str, names: Sequence[TableName] = 
     _require_root(node)
     found = silent(conn, queue)
     native = {table for kind, table, _ in found if kind == NATIVE}
-    kept = [t for t in tables.get_table_list(conn, queue) if t.local]
-    for name in names:
-        if all(name != t.name for t in kept):
-            raise UnknownTable(
-                f"table {name} is not replicated here",
-                hint=table_meant(str(name), (t.name for t in kept), "londiste tables"),
-            )
-    wanted = {str(name) for name in names} or {table for _, table, _ in found}
+    kept = named([t for t in tables.get_table_list(conn, queue) if t.local], names)
+    if not names:
+        silenced = {table for _, table, _ in found}
+        kept = [t for t in kept if str(t.name) in silenced]
     steps = []
     for table in kept:
-        if str(table.name) not in wanted:
-            continue
         for one in filling(conn, queue, table.dest):
             if circle(sites, conn, one.queue, one.table, queue) is not None:
                 raise StateError(

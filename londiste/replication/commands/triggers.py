@@ -15,7 +15,7 @@ from londiste.db import catalog
 from londiste.db.connection import Connection
 from londiste.db.names import TableName, argument
 from londiste.db.queries import first, tuples
-from londiste.errors import BadOption, UnknownTable
+from londiste.errors import BadOption
 from londiste.handlers.table_rules import HandlerAttrs
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.lock_retry import with_table
@@ -26,7 +26,7 @@ from londiste.replication import sqlapi as tables
 from londiste.replication.commands import change_form, root_trigger
 from londiste.replication.commands.change_handler import trigger_words
 from londiste.replication.model import TRIGGERS, ReplicatedTable, TableOptions, with_trigger
-from londiste.replication.patterns import table_meant
+from londiste.replication.patterns import named
 from londiste.replication.renamed_tables import RenamedTable
 
 _FIRES = {"O": "application", "R": "replication", "A": "always", "D": "never"}
@@ -321,11 +321,4 @@ def _compatible(one: catalog.Trigger) -> bool:
 
 
 def _chosen(conn: Connection, queue: str, names: Sequence[TableName]) -> list[ReplicatedTable]:
-    known = [t for t in tables.get_table_list(conn, queue) if t.local]
-    for name in names:
-        if all(name != t.name for t in known):
-            raise UnknownTable(
-                f"table {name} is not replicated here",
-                hint=table_meant(str(name), (t.name for t in known), "londiste tables"),
-            )
-    return [t for t in known if not names or t.name in names]
+    return named([t for t in tables.get_table_list(conn, queue) if t.local], names)

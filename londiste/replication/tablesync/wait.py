@@ -12,12 +12,12 @@ from londiste.cascade.daemons import Life
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.db.connection import Connection
 from londiste.db.names import TableName, argument
-from londiste.errors import LondisteError, StateError, TransientError, UnknownTable
+from londiste.errors import LondisteError, StateError, TransientError
 from londiste.pgq import queues
 from londiste.replication import sqlapi as tables
 from londiste.replication.apply import errors
 from londiste.replication.model import ReplicatedTable
-from londiste.replication.patterns import table_meant
+from londiste.replication.patterns import named
 from londiste.wording import shortened
 
 _POLL_SECONDS = 0.2
@@ -51,14 +51,7 @@ def wait_sync(
     idle: object = None
     while True:
         mine = [t for t in tables.get_table_list(conn, queue) if t.local]
-        for name in only:
-            if name not in {t.name for t in mine}:
-                raise UnknownTable(
-                    f"table {name} is not replicated here",
-                    hint=table_meant(str(name), (t.name for t in mine), "londiste tables"),
-                )
-        if only:
-            mine = [t for t in mine if t.name in only]
+        mine = named(mine, only)
         progress(mine)
         left = [t for t in mine if t.state != "ok"]
         waited = time.monotonic() - began
