@@ -77,9 +77,10 @@ def collect(
         if kind == "capture" and name in swapped:
             lacks = f"was renamed: its changes are captured as those of table {swapped[name]}"
         errors.append((kind, f"table {name} {lacks}: {CHECK}"))
-    silent = known(missing, lambda: replicated_rows.silent(conn, queue)) or ()
-    for kind, name, brought in silent if info.type is NodeType.ROOT else ():
-        errors.append((kind, f"table {name} {SILENT[kind].format(brought)}: {CHECK}"))
+    if info.type is NodeType.ROOT:
+        silent = known(missing, lambda: replicated_rows.silent(conn, queue))
+        for kind, name, brought in silent or ():
+            errors.append((kind, f"table {name} {SILENT[kind].format(brought)}: {CHECK}"))
     for rewritten in known(missing, lambda: tables.rewritten_tables(conn, queue)) or ():
         errors.append(("rewritten", f"table {rewritten} {REWRITTEN}: {CHECK}"))
     for kind, name, _ in known(missing, lambda: tuples(conn, "sequence_doubts", queue=queue)) or ():

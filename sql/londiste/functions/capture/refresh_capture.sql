@@ -25,8 +25,9 @@ begin
             hint = format('create it: select londiste.create_capture(%L, %L)',
                 i_queue_name, i_table_name);
     end if;
-    perform londiste._require_arguments(v_capture.relid, v_capture.args[3:]);
     if not v_capture.is_stale then
+        -- As create_capture() does it.
+        perform londiste._require_arguments(v_capture.relid, v_capture.args[3:]);
         return false;
     end if;
     perform londiste.create_capture(i_queue_name, i_table_name,
