@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -9,10 +10,15 @@ from typing import Any
 import psycopg
 import pytest
 
+from londiste.db.bulk_catalog import known
+from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.sessions.view_guard import reading, refuse_views
 from londiste.engine.base import Engine
 from londiste.errors import LondisteError, StateError
+from londiste.monitor.doctor.collect import with_rows
+from londiste.replication.commands import existing_rows, fkeys
+from londiste.tools.dispatch import first_copy
 from tests.engine.conftest import Pair
 from tests.fixtures.cluster import Database
 
@@ -94,3 +100,28 @@ def test_only_a_condition_may_read_views(database: Database) -> None:
         for conditions in ([], [where]):
             with pytest.raises(StateError, match=r"public\.t is a view"), conn.transaction():
                 refuse_views(conn, TABLE, conditions=conditions)
+
+
+def _first_copy(conn: Connection) -> object:
+    read: Any = first_copy.SourceSnapshot(*[None] * 6)  # type: ignore[arg-type]
+    table = first_copy.SourceTable(TABLE, False, ("id", "v"), ("id",))
+    return list(replace(read, conn=conn).rows(table))
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda conn: with_rows(conn, [TABLE]),
+        lambda conn: existing_rows._rows(conn, known(conn, [TABLE])[TABLE], tree=False),
+        lambda conn: fkeys._number(conn, "select * from public.t"),
+        _first_copy,
+    ],
+    ids=["doctor", "add-table", "fkeys", "dispatch"],
+)
+def test_rows_that_are_counted_or_copied_are_those_of_no_view(
+    database: Database, read: Callable[[Connection], object]
+) -> None:
+    database.execute(f"{CREATE}; {SWAP} where public.evil() is not null")
+    with database.connect() as conn, contextlib.suppress(LondisteError), conn.transaction():
+        read(conn)
+    assert database.value(QUIET)
