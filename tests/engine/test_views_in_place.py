@@ -16,7 +16,6 @@ from londiste.db.names import TableName
 from londiste.db.sessions.view_guard import reading, refuse_views
 from londiste.engine.base import Engine
 from londiste.errors import LondisteError, StateError
-from londiste.monitor.doctor.collect import with_rows
 from londiste.replication.commands import existing_rows, fkeys
 from londiste.tools.dispatch import first_copy
 from tests.engine.conftest import Pair
@@ -111,12 +110,11 @@ def _first_copy(conn: Connection) -> object:
 @pytest.mark.parametrize(
     "read",
     [
-        lambda conn: with_rows(conn, [TABLE]),
         lambda conn: existing_rows._rows(conn, known(conn, [TABLE])[TABLE], tree=False),
         lambda conn: fkeys._number(conn, "select * from public.t"),
         _first_copy,
     ],
-    ids=["doctor", "add-table", "fkeys", "dispatch"],
+    ids=["add-table", "fkeys", "dispatch"],
 )
 def test_rows_that_are_counted_or_copied_are_those_of_no_view(
     database: Database, read: Callable[[Connection], object]

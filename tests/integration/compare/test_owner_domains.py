@@ -22,6 +22,11 @@ CHECKED = f"""
         if current_user <> '{OWNER}' then perform nextval('public.as_another'); end if;
         return true;
     end $t$;
+    -- The planner of a statement calls it.
+    create function public.early() returns boolean language plpgsql immutable as $t$
+    begin
+        return public.evil(0);
+    end $t$;
     create domain public.checked as int check (public.evil(value));
     create table public.t (id public.checked primary key, v text, more public.checked[]);
     alter table public.t owner to {OWNER};
@@ -51,7 +56,7 @@ def test_a_comparison_and_a_repair_run_no_check(line: Line) -> None:
     # The owner puts a view in the place of the table.
     leaf.database.execute(
         "alter table public.t rename to kept; create view public.t as"
-        " select id, v, more from public.kept where public.evil(id::int);"
+        " select id, v, more from public.kept where public.evil(id::int) and public.early();"
         f" alter view public.t owner to {OWNER}"
     )
     for words in (

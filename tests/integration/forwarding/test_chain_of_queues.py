@@ -71,7 +71,8 @@ def chain(new_database: Callable[..., Database], londiste: CommandLine) -> Chain
 def test_a_capture_that_is_silent_about_rows_of_another_queue_is_named_until_it_fires(
     chain: Chain,
 ) -> None:
-    chain.ok("q", chain.z2, "add-table", "t")
+    chain.z2.execute("create table alone (id int primary key)")
+    chain.ok("q", chain.z2, "add-table", "t", "alone")
     said = chain.ok("p", chain.z2, "add-table", "t", "--expect-sync").err
     assert "are not captured for queue q" in said
     assert "londiste triggers --always public.t" in said
@@ -88,6 +89,7 @@ def test_a_capture_that_is_silent_about_rows_of_another_queue_is_named_until_it_
     first = one["do"].partition(";")[0].removeprefix("londiste ")
     assert first == "triggers --always public.t"
     assert "also for replicated rows" in chain.ok("q", chain.z2, *first.split(), "--dry-run").out
+    assert "alone" not in chain.ok("q", chain.z2, "triggers", "--always", "--dry-run").out
     chain.ok("q", chain.z2, *first.split())
     assert chain.captures_replicated_rows()
     assert chain.found("check") == []

@@ -103,6 +103,15 @@ def test_a_check_of_arguments_runs_no_code_of_them(app: Session) -> None:
                 assert "executed" not in str(error), argument
 
 
+def test_a_capture_of_an_unchanged_table_is_not_fine_when_its_argument_is_not(app: Session) -> None:
+    app.execute("create function ok(text) returns boolean language sql as 'select true'")
+    app.execute(MAKE, [["tgflags=C", "when=ok(name)"]])
+    assert app.execute("select londiste.refresh_capture('q', 't')").fetchone() == (False,)
+    app.execute("drop function ok")
+    with pytest.raises(psycopg.Error, match=r"function ok\(text\) does not exist"):
+        app.execute("select londiste.refresh_capture('q', 't')")
+
+
 @pytest.mark.parametrize("flags", ["B", "C"])
 def test_a_renamed_column_is_found_and_the_statement_helps(app: Session, flags: str) -> None:
     app.execute("select pgq_node.register_location('q', 'root', 'dbname=root', false)")

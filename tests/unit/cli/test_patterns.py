@@ -12,8 +12,16 @@ from londiste.applier.event_errors import hint_for
 from londiste.cli.lazy import with_words
 from londiste.db.names import TableName, argument, word
 from londiste.errors import UnknownTable
-from londiste.replication.model import decode_attrs, encode_attrs
-from londiste.replication.patterns import escaped, is_pattern, matches, parsed, select, table_meant
+from londiste.replication.model import ReplicatedTable, decode_attrs, encode_attrs
+from londiste.replication.patterns import (
+    escaped,
+    is_pattern,
+    matches,
+    named,
+    parsed,
+    select,
+    table_meant,
+)
 
 A, AB, OTHER, ODD = (
     TableName("public", "a"),
@@ -182,3 +190,11 @@ def test_a_name_is_no_option_of_a_pasted_command(name: str) -> None:
     assert call(with_words(command), words).output == f"{[name, name]} known\n"
     words = pasted(f"x {word(name)} --node {word(name)}")
     assert call(with_words(exact), words).output == f"{name} {name}\n"
+
+
+def test_replicated_tables_are_chosen_by_names_that_are_there() -> None:
+    known = [ReplicatedTable(name, name, True) for name in ALL]
+    assert named(known, []) == known
+    assert named(known, [ODD, A]) == [known[0], known[3]]
+    with pytest.raises(UnknownTable, match=r"table public\.no is not replicated here"):
+        named(known, [A, TableName("public", "no")])
