@@ -21,14 +21,13 @@ from tests.scenarios.copy import test_compare_spark
 from tests.scenarios.queue import test_consumer_contracts, test_lake_killed
 from tests.support.scenarios import oracles, writers
 from tests.support.scenarios.harness import QUEUE, Cascade, Node
-from tests.support.suite.slow import first
 from tests.unit.lake import test_store
 
 #: The others are in the slow run.  By default tickers are killed in
 #: tests/integration/queue/test_ticker.py, workers in
 #: tests/scenarios/apply/test_handlers_killed.py and tests/integration/copy/test_copy_node.py,
 #: large batches in tests/engine/test_large_killed.py, tasks of Spark that copy in
-#: tests/engine/test_run.py.
+#: tests/engine/test_run.py, as a JVM is.
 CHEAP = ("copy.mid-states",)
 TICKER = (
     "ticker.before-tick",
@@ -264,8 +263,9 @@ def test_a_group_of_tables_killed_at(point: str, cascade: Cascade, cluster16: Se
     assert "small tables as a group" in cascade.processes.everything_said()
 
 
+@pytest.mark.slow
 @pytest.mark.spark
-@pytest.mark.parametrize("point", first(["copy.mid-chunk", "copy.all-chunks", "copy.mid-catch-up"]))
+@pytest.mark.parametrize("point", ["copy.mid-chunk", "copy.all-chunks", "copy.mid-catch-up"])
 def test_a_copy_by_spark_killed_at(point: str, cascade: Cascade, cluster16: Server) -> None:
     cascade.engine = "spark"
     _kill_copy(cascade, cluster16, point)

@@ -17,6 +17,7 @@ from psycopg import conninfo
 
 from londiste.embedded.account import server_account, short_temp_dir
 from londiste.embedded.postgres import Cluster
+from tests.fixtures.cluster import memory_directory
 from tests.support.waiting import wait_for
 
 
@@ -124,9 +125,9 @@ class Standby:
 
     def make(self) -> None:
         """Copies the files of the primary."""
-        self._run(
-            "pg_basebackup", "-D", self.data, "-R", "-c", "fast", "-d", self.primary.dsn("postgres")
-        )
+        dsn = self.primary.dsn("postgres")
+        options = ("-R", "--no-sync", "--checkpoint=fast")
+        self._run("pg_basebackup", "-D", self.data, *options, "-d", dsn)
         self._made_with = (self.data / "postgresql.auto.conf").read_text()
 
     def _run(self, name: str, *args: object) -> None:
@@ -148,7 +149,8 @@ class Standby:
 def running_standby(primary: Cluster, **settings: str) -> Iterator[Standby]:
     """A new standby, with these settings besides those of the primary."""
     account = server_account()
-    place = Path(tempfile.mkdtemp(prefix="ld-standby", dir=short_temp_dir(account)))
+    directory = memory_directory() or short_temp_dir(account)
+    place = Path(tempfile.mkdtemp(prefix="ld-standby", dir=directory))
     account.own(place, 0o700)
     standby = Standby(primary, place)
     try:
