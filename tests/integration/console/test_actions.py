@@ -107,10 +107,12 @@ def test_a_failed_event_is_shown_without_values_and_skipped(
         assert value not in shown, value
 
     # Another console may show them.
-    open_page = browse(f"{pair.console('values', show_values='true')[0]}/failed")
+    url, process = pair.console("values", show_values="true")
+    open_page = browse(f"{url}/failed")
     open_page.locator("pre", has_text="secret-row").wait_for()
     open_page.locator("pre", has_text="local-secret").wait_for()
     assert open_page.get_by_role("link", name="Skip this event").count() == 0
+    assert process.stop() == 0
 
     page.goto(f"{acting}/failed")
     page.get_by_role("link", name="Skip this event").click()
