@@ -28,10 +28,11 @@ _SIGNS = (
     "private key file",
 )
 
+#: With a root certificate that exists, libpq verifies with sslmode=require, too.
+UNVERIFIED = "sslmode=require sslrootcert=none"
 HINT = (
-    "correct the server's certificate, its name, or sslrootcert; to connect without"
-    " verification set sslmode=require (or prefer) in the connection string:"
-    " docs/howto/tls.md"
+    "correct the server's certificate, its name, or sslrootcert; to encrypt without verification"
+    f" add to the connection string: {UNVERIFIED}; see docs/howto/tls.md"
 )
 #: Where the server offers no encryption, sslmode=require fails alike.
 _NOT_OFFERED = (

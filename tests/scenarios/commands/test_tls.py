@@ -68,8 +68,13 @@ def test_a_certificate_of_another_authority_is_refused(
 ) -> None:
     dsn = named(pooler("session", pgq_db, **authority.server(NAME)), pgq_db)
     other = Authority(authority.directory, "other")
-    with pytest.raises(NotSecured, match="certificate verify failed"):
-        connection.connect(f"{dsn} sslrootcert={other.certificate}")
+    unknown = f"{dsn} sslrootcert={other.certificate}"
+    with pytest.raises(NotSecured, match="certificate verify failed") as caught:
+        connection.connect(unknown)
+    assert tls.UNVERIFIED in (caught.value.hint or "")
+    # The last of two values counts.
+    with connection.connect(f"{unknown} {tls.UNVERIFIED}") as conn:
+        assert conn.pgconn.ssl_in_use
 
 
 def test_a_server_without_tls_is_refused_where_there_is_a_root_certificate(
