@@ -30,6 +30,7 @@ from londiste.orchestration.steps import Step
 from londiste.replicate.created import Recorded
 from londiste.replicate.databases import Replication, node_of
 from londiste.replicate.table_groups import Relation
+from londiste.replication import renamed_tables
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import add_table
 from londiste.replication.commands.add_table_checks import LEFT_OUT, Facts, check_table, look
@@ -238,13 +239,13 @@ def require_free(
     names: Sequence[TableName],
     others: Mapping[str, str],
 ) -> dict[TableName, str]:
-    """The tables that another queue fills in a target, each with the reason to leave it out.
+    """The tables that another queue fills in a target, or that were renamed; each with the reason.
 
     others -- other queues that connect these databases, each with the command for it.
 
     Raises StateError at the first set-up of a target.
     """
-    found = {}
+    found = renamed_tables.left_out(sites.at(replication.source.dsn), replication.queue, names)
     for target in replication.targets:
         conn = sites.at(target.dsn)
         if not install_sql.has_nodes(conn):

@@ -1,12 +1,15 @@
-"""Local tables that were renamed by hand, and the SQL that gives them their old names."""
+"""Local tables that were renamed by hand: how to go back to the old name, or on to the new one."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
+from londiste.cascade.commands.install_sql import has_nodes
 from londiste.db.connection import Connection
-from londiste.db.names import TableName, quote
+from londiste.db.names import TableName, argument, quote
 from londiste.db.queries import tuples
+from londiste.errors import InstallError, StateError
 from londiste.replication import sqlapi as tables
 
 
@@ -52,3 +55,70 @@ def rename_back(old: TableName, new: TableName, schema: str) -> str:
         moved = TableName(old.schema, new.name)
         statements.append(f"alter table {moved.quoted} rename to {quote(old.name)}")
     return "; ".join(statements)
+
+
+def after_rename(name: TableName, renamed: RenamedTable, *, root: bool, lost: bool) -> str:
+    """Hint for a replicated table that was renamed by hand.
+
+    Pure.
+
+    root -- on the root of the queue, where a rename can be carried to all nodes.
+    lost -- its events carry the new name, which other nodes do not know.
+    """
+    back = renamed.back
+    if lost:
+        back += f"; then on each node below: londiste resync {argument(name)}"
+    if not root:
+        return f"{back}; to keep the new name on all nodes, start with londiste check on the root"
+    return f"{back}; or keep the new name: {keep_new_name(name, renamed.now)}"
+
+
+def keep_new_name(name: TableName, now: TableName) -> str:
+    """Pure: how to replicate a renamed table of the root under its new name."""
+    return (
+        f"londiste remove-table {argument(name)}, londiste add-table {argument(now)}, and on each"
+        " node below: londiste wait-root, then rename the table there, londiste add-table"
+        f" {argument(now)}"
+    )
+
+
+def require_current_name(conn: Connection, queue: str, added: Collection[TableName]) -> None:
+    """Refuses to add tables of the root that it replicates by their old names.
+
+    The removal of the old name would end the capture of the table.  Raises StateError.
+    """
+    for now, old in _old_names(conn, queue, added).items():
+        raise StateError(
+            f"table {now} {_BY_OLD_NAME} {old}",
+            detail="nothing was added",
+            hint=keep_new_name(old, now),
+        )
+
+
+def left_out(conn: Connection, queue: str, names: Collection[TableName]) -> dict[TableName, str]:
+    """Those of these tables that are not added because they are replicated by their old names.
+
+    Each with the reason.  The database may be no node yet, or have older SQL.
+    """
+    if not has_nodes(conn):
+        return {}
+    try:
+        there = {table.name for table in tables.get_table_list(conn, queue) if table.local}
+        found = _old_names(conn, queue, set(names) - there)
+    except InstallError:
+        return {}
+    return {
+        now: f"it {_BY_OLD_NAME} {old}; {keep_new_name(old, now)}" for now, old in found.items()
+    }
+
+
+#: Of a table that was renamed; its old name follows.
+_BY_OLD_NAME = "is replicated by its old name"
+
+
+def _old_names(
+    conn: Connection, queue: str, names: Collection[TableName]
+) -> dict[TableName, TableName]:
+    """Those of these tables that were renamed, with the names that are replicated."""
+    present = tables.renamed_tables(conn, queue) if names else {}
+    return {now: old for old, now in present.items() if now in names}

@@ -18,7 +18,6 @@ from londiste.monitor.captures.rules import BrokenCapture, CaptureFacts
 from londiste.replication import renamed_tables
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import add_table_checks, change_form
-from londiste.replication.commands.triggers import after_rename
 from londiste.replication.model import TRIGGERS, ReplicatedTable
 from londiste.replication.renamed_tables import RenamedTable
 
@@ -93,7 +92,7 @@ def _renamed(
     if now is None:
         return ""
     root, lost = node.type is NodeType.ROOT, _new_name(node, how)
-    return f"{now.now}: {after_rename(table.name, now, root=root, lost=lost)}"
+    return f"{now.now}: {renamed_tables.after_rename(table.name, now, root=root, lost=lost)}"
 
 
 def _new_name(node: NodeInfo, how: change_form.Capturing) -> bool:

@@ -23,7 +23,7 @@ from londiste.errors import BadOption, StateError
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.plan import CommandPlan
 from londiste.orchestration.steps import Step
-from londiste.replication import replicated_rows
+from londiste.replication import renamed_tables, replicated_rows
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import (
     add_table_options,
@@ -144,6 +144,7 @@ def _on_root(
     if not virtual:
         chosen = [options.dest or table for table in picked.chosen]
         require_one_of_tree(local, chosen, [t.dest for t in ours])
+        renamed_tables.require_current_name(local, node.queue, chosen)
     facts = look(local, [options.dest or table for table in picked.chosen])
     known = {s.name for s in tables.get_seq_list(local, node.queue) if s.local}
     captures = not virtual and options.triggers

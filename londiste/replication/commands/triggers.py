@@ -27,7 +27,6 @@ from londiste.replication.commands import change_form, root_trigger
 from londiste.replication.commands.change_handler import trigger_words
 from londiste.replication.model import TRIGGERS, ReplicatedTable, TableOptions, with_trigger
 from londiste.replication.patterns import named
-from londiste.replication.renamed_tables import RenamedTable
 
 _FIRES = {"O": "application", "R": "replication", "A": "always", "D": "never"}
 
@@ -87,7 +86,7 @@ def collect(conn: Connection, queue: str, names: Sequence[TableName] = ()) -> li
             if captures and gone:
                 what = "its events carry the new name, which nodes below do not know"
             why = f"the table was renamed to {now.now}: {what}"
-            mend = after_rename(
+            mend = renamed_tables.after_rename(
                 table.name,
                 now,
                 root=node.type is NodeType.ROOT,
@@ -138,25 +137,6 @@ def collect(conn: Connection, queue: str, names: Sequence[TableName] = ()) -> li
 def rows_first(name: str) -> str:
     """Hint for a table of a subscriber whose rows may differ; its name as an argument."""
     return f"londiste compare {name}, and londiste resync {name} where it differs"
-
-
-def after_rename(name: TableName, renamed: RenamedTable, *, root: bool, lost: bool) -> str:
-    """Hint for a replicated table that was renamed by hand.
-
-    root -- on the root of the queue, where a rename can be carried to all nodes.
-    lost -- its events carry the new name, which other nodes do not know.
-    """
-    back = renamed.back
-    if lost:
-        back += f"; then on each node below: londiste resync {argument(name)}"
-    if not root:
-        return f"{back}; to keep the new name on all nodes, start with londiste check on the root"
-    return (
-        f"{back}; or keep the new name: londiste remove-table {argument(name)}, londiste"
-        f" add-table {argument(renamed.now)}, and"
-        " on each node below: londiste wait-root, then rename the table there, londiste add-table"
-        f" {argument(renamed.now)}"
-    )
 
 
 def plan(sites: Connections, dsn: str, queue: str, names: Sequence[TableName] = ()) -> CommandPlan:

@@ -130,6 +130,10 @@ def test_the_new_name_is_kept_everywhere_as_the_advice_says(
     root.database.execute("alter table a rename to b")
     root.database.execute("insert into b values (1, 'x')")
     advice = line.run(root, "check").out.partition("; or keep the new name: ")[2].splitlines()[0]
+    refused = line.run(root, "add-table", "b")
+    assert refused.code == 3
+    assert "table public.b is replicated by its old name public.a" in refused.err
+    assert f"hint: {advice}\n" in refused.err
     first, _, below = advice.partition(", and on each node below: ")
     for command in first.split(", "):
         done = line.run(root, *command.split()[1:])

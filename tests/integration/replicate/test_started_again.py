@@ -71,6 +71,13 @@ def test_a_set_up_that_works_is_not_refused_because_of_its_tables_or_others(
     assert "warning: table public.a has a column v" in said
     assert "warning: table public.c is not added: missing tables contain code" in said
     assert "public.b" not in said
+    # A table that has another name now is not added by it.
+    root.db.execute("alter table b rename to d")
+    code, printed, said = dry(pair, capsys, "--exclude", "c")
+    assert code == 0
+    assert "table public.d is not added: it is replicated by its old name public.b" in said
+    assert "public.d" not in printed
+    root.db.execute("alter table d rename to b")
     # Where no selected table is replicated it is a first set-up.
     code, _, said = dry(pair, capsys, "b")
     assert code == 3 and "replication cannot start: tables of the target" in said

@@ -341,6 +341,17 @@ def test_other_capture_triggers_of_the_queue_are_dropped(root: Database) -> None
     root.execute("select londiste.drop_table_triggers('q', 'gone')")
 
 
+def test_removal_of_a_renamed_table_spares_the_table_that_has_its_new_name(root: Database) -> None:
+    ret(root, ADD, "q", "t")
+    root.execute("alter table t rename to u")
+    assert ret(root, ADD, "q", "u")[0] == 200
+    there = triggers(root, "u")
+    assert ret(root, "londiste.local_remove_table", "q", "t")[0] == 200
+    assert triggers(root, "u") == there
+    root.execute("insert into u values (1, 'x')")
+    assert [table for _, _, table in events(root)][-1] == "public.u"
+
+
 def test_missing_on_the_root_lists_unregistered_tables(root: Database) -> None:
     root.execute("create sequence s; create temporary table temp (x int)")
     ret(root, ADD, "q", "t")

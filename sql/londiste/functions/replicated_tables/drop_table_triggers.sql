@@ -10,7 +10,8 @@ as $$
  * Drops every trigger of a table that writes to the queue, or denies writes for it.
  *
  * i_table_name -- name of the table in the queue.  If the table has another name in this database,
- *     or was renamed, the function uses that name.
+ *     or was renamed, the function uses that name.  A table that is replicated itself under its new
+ *     name keeps its triggers.
  * i_partitions -- true: also the triggers that create_partition() has copied to inheriting tables.
  *     Tables that are replicated themselves keep theirs.
  *
@@ -30,7 +31,12 @@ begin
     if v_relid is null then
         select londiste.find_table_oid(r.new_name) into v_relid
         from londiste.renamed_tables(i_queue_name) r
-        where r.table_name = v_table;
+        where r.table_name = v_table
+            and not exists (
+                select from londiste.table_info o
+                where o.queue_name = i_queue_name
+                    and o.local
+                    and coalesce(o.dest_table, o.table_name) = r.new_name);
     end if;
 
     perform londiste.drop_capture(i_queue_name, v_dest);
