@@ -5,7 +5,7 @@ from __future__ import annotations
 from londiste.cascade.model import NodeType
 from londiste.cascade.switching import change_provider
 from londiste.cascade.switching.cluster_state import ClusterState, Warn, refuse_leaf
-from londiste.db.names import word
+from londiste.db.names import argument, word
 from londiste.errors import StateError
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import Step
@@ -69,3 +69,15 @@ def takeover(
         gone = change_provider.moved(scene, new) - set(followers)
         steps += change_provider.left_over(sites, scene, gone, new, warn, ours=(old,))
     return steps
+
+
+def done_already(scene: ClusterState, old: str, new: str) -> str:
+    """Pure: what is true when the takeover has no step left.
+
+    It may have happened, or ``old`` has always read from ``new`` and the names are swapped.
+    """
+    text = f"node {old} already reads from {new}, nothing to do"
+    if scene.answers(old) and scene.info(old).type is NodeType.BRANCH:
+        again = f"londiste takeover {argument(new)} --node {argument(old)}"
+        text += f"; if {old} is to replace {new}: {again}"
+    return text

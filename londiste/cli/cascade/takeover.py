@@ -123,6 +123,7 @@ def takeover(
     with sites(settings, bounded=True) as where:
         scene = cluster_state(where, settings, explain=how.explain)
         name = new or scene.topology.local
+        nothing = f"node {name} has already replaced {old}, nothing to do"
         gone = dead or dead_root or dead_branch
         scene.place(old)
         undo = failover.rollback(where, scene, old, name) if rollback else None
@@ -162,6 +163,7 @@ def takeover(
             switch_over(where, scene, name, move_all, timeout, block, incomplete, how)
             return
         else:
+            nothing = takeover_live.done_already(scene, old, name)
             steps = takeover_live.takeover(
                 where,
                 scene,
@@ -177,7 +179,7 @@ def takeover(
             where,
             how,
             f"node {name} has replaced {old}",
-            f"node {name} has already replaced {old}, nothing to do",
+            nothing,
         )
 
 

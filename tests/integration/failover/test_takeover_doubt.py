@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from londiste.cascade import fencing
+from londiste.cascade.model import NodeType
 from londiste.cascade.switching import failover
 from londiste.cascade.switching.cluster_state import look
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import execute, remaining
 from londiste.replication.failover.rejoin import plan as rejoin
-from tests.fixtures.cascade import QUEUE, CommandLine, Node, silent
+from tests.fixtures.cascade import QUEUE, CommandLine, Node, Nodes, silent
 
 NOTES = "select operation, node_name from pgq_node.operation"
 DEAD = "select node_name from pgq_node.node_location where dead order by 1"
@@ -41,6 +42,22 @@ def test_a_lost_branch_is_not_taken_for_the_root_while_the_root_is_silent(
         done = londiste(two.db, *take)
         assert done.code == 0, done.err
     assert two.db.execute(TYPE)[0][0] == "branch"
+
+
+def test_a_takeover_with_its_names_swapped_does_not_claim_to_have_happened(
+    nodes_of: Nodes, londiste: CommandLine
+) -> None:
+    root = nodes_of.root()
+    nodes_of.below(root, "one", NodeType.BRANCH)
+    nodes_of.below(root, "leaf", NodeType.LEAF)
+    for name in ("one", "leaf"):
+        told = londiste(root.db, "takeover", name)
+        assert told.code == 0, told.err
+        assert f"node {name} already reads from root, nothing to do" in told.err
+        assert "replaced" not in told.err
+        # A leaf cannot replace it.
+        swapped = f"; if {name} is to replace root: londiste takeover root --node {name}\n"
+        assert (swapped in told.err) == (name == "one")
 
 
 def _steps(at: Node, count: int) -> list[str]:
