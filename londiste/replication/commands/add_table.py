@@ -290,6 +290,7 @@ def _below(
         step = step_of(node, dsn, table, opts, keyless=keyless, created=create)
         if step.copied:
             merged_tables.refuse_filled(node, table, dest, options, others)
+            merged_tables.refuse_unnamed_sources(local, node, table, dest, options)
             merged_tables.require_positions(local, node, dest, every=options.merge == MERGE_ALL)
         if step.with_sequences:
             mine = looks.of(there.dsn, there.table) if create else here

@@ -174,6 +174,33 @@ def refuse_filled(
     )
 
 
+def refuse_unnamed_sources(
+    local: Connection, node: NodeInfo, table: TableName, dest: TableName, options: TableOptions
+) -> None:
+    """Refuses a copy without ``merge`` of a table that other leaves of this database carry, too.
+
+    Raises StateError.
+    """
+    if options.merge or node.type is not NodeType.LEAF:
+        return
+    combined = node.combined_queue
+    rows = tuples(local, "table_carriers", queue=node.queue, combined=combined, dest=str(dest))
+    if not rows:
+        return
+    add = _call("add-table", [table])
+    if dest != table:
+        add += f" --dest-table {argument(dest)}"
+    if options.create_full or options.create:
+        add += " --create-full" if options.create_full else " --create"
+    raise StateError(
+        f"table {dest} is also in queue {', '.join(row[0] for row in rows)}, whose leaves are in"
+        " this database",
+        detail="nothing was changed",
+        hint=f"{add} --merge-all fills it from all of them, {add} --no-merge from queue"
+        f" {node.queue} alone",
+    )
+
+
 def require_positions(local: Connection, node: NodeInfo, dest: TableName, *, every: bool) -> None:
     """Refuses to add a table whose copy would wait for a worker that has lost its position.
 

@@ -99,8 +99,15 @@ def test_three_queues_fill_one_table(merge: Merge, tmp_path: Path) -> None:
         # The node of each part learns which tables there are.
         merge.target.execute("select londiste.global_add_table(%s, 't')", part)
     refused = merge.run("one", "leaf", "add-table", "t")
-    assert refused.code != 0
-    assert "merge-all" in refused.err
+    assert refused.code == 3
+    assert refused.err.startswith(
+        "error: table public.t is also in queue three, two, whose leaves are in this database\n"
+    )
+    add = "londiste add-table public.t"
+    assert (
+        f"hint: {add} --merge-all fills it from all of them, {add} --no-merge from queue one"
+        in (refused.err)
+    )
     assert merge.states() == []
     shown = merge.run("one", "leaf", "add-table", "t", "--merge-all", "--dry-run")
     assert "empty table public.t and add table public.t" in shown.out
