@@ -81,40 +81,53 @@ def owner_findings(
     server -- the new database.  accepted -- ``--accept-definers``.
     """
     definers = rights.not_ownable(old, new, "code")
-    for role, objects in definers.items():
-        statements = _to_own(role, new, server)
-        powerful = role in server.powerful
-        do = f"as an administrator of the new server: {'; '.join(statements)}"
-        if powerful:
-            # Its grant would give this user the rights of an administrator for good.
-            do = "migrate with a superuser of the new server"
+    for (role, schema), objects in definers.items():
+        lacks = f"may not create in schema {schema}" if schema else ""
+        do, statements = _remedy(role, schema, new, server)
         yield found(
             Severity.WARNING if accepted else Severity.CRITICAL,
             "definers",
             f"{len(objects)} SECURITY DEFINER functions would run as {server.user}:"
             f" {shortened(objects)}",
             f"they run as their owner, role {role}, which "
-            + ("you cannot set" if role in new.roles else "the new server lacks"),
+            + (lacks or ("you cannot set" if role in new.roles else "the new server lacks")),
             f"{do}; or accept it: --accept-definers",
             side="new",
             object=role,
-            admin_sql=[] if powerful else statements,
+            admin_sql=statements,
         )
-    for role, objects in rights.not_ownable(old, new).items():
-        rest = [one for one in objects if one not in definers.get(role, ())]
+    for (role, schema), objects in rights.not_ownable(old, new).items():
+        rest = [one for one in objects if one not in definers.get((role, schema), ())]
+        lacks = f"may not create in schema {schema}" if schema else "cannot be set"
+        do, statements = _remedy(role, schema, new, server)
         if rest:
             yield warning(
                 "rights",
                 f"{len(rest)} objects will belong to {server.user}: {shortened(rest)}",
-                f"the owner is role {role}, which cannot be set; views read with the rights of"
+                f"the owner is role {role}, which {lacks}; views read with the rights of"
                 " their owner",
-                "migrate with a superuser of the new server"
-                if role in server.powerful
-                else "as an administrator of the new server: "
-                + "; ".join(_to_own(role, new, server)),
+                do,
                 side="new",
                 object=role,
+                admin_sql=statements if schema else (),
             )
+
+
+def _remedy(
+    role: str, schema: str, new: RightsState, server: DatabaseFacts
+) -> tuple[str, Sequence[str]]:
+    """What lets the user make the role an owner, in words and as statements.
+
+    schema -- as in ``not_ownable``.
+    """
+    if schema:
+        statements = [rights.to_create(role, schema)]
+        return f"as the owner of the new database: {'; '.join(statements)}", statements
+    if role in server.powerful:
+        # Its grant would give this user the rights of an administrator for good.
+        return "migrate with a superuser of the new server", ()
+    statements = _to_own(role, new, server)
+    return f"as an administrator of the new server: {'; '.join(statements)}", statements
 
 
 def _to_own(role: str, new: RightsState, server: DatabaseFacts) -> list[str]:

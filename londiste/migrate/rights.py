@@ -6,9 +6,11 @@ rights of the role that runs the migration; and PUBLIC would get what the old da
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from typing import TypeVar
 
 from londiste.db.connection import Connection
 from londiste.db.ddl import literal
@@ -35,6 +37,11 @@ _GRANTED = {
 }
 #: What every role has by default: kind of default privileges and privilege.
 _STANDARD = {"functions": "EXECUTE", "types": "USAGE"}
+
+#: The schema, quoted, at the beginning of a signature.
+_SCHEMA = re.compile(r'("(?:[^"]|"")+"|[^".\s]+)\.')
+
+_Words = TypeVar("_Words", tuple[str], tuple[str, str])
 
 Key = tuple[str, str]
 _GrantKey = tuple[str | None, bool, str | None, str]
@@ -86,11 +93,14 @@ class RightsState:
     """The rights of a database; what its server and this session make of them.
 
     roles -- the roles of the server, and whether this session may make each an owner.
+    closed -- of those that it may: the schemas, quoted, in which the role may not create, so it
+        gets nothing there.  A superuser may give it everything.
     """
 
     rights: Mapping[Key, Rights] = field(default_factory=dict)
     roles: Mapping[str, bool] = field(default_factory=dict)
     version: int = 180000
+    closed: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -121,14 +131,14 @@ def state(conn: Connection, *, every: bool = False) -> RightsState:
         for row in fetch(conn, "migrate_rights", every=every)
     )
     version = conn.info.server_version
-    known = conn.execute(
-        # Without its rights nothing could be created in its schemas.
-        "select r.rolname::text, u.rolsuper"
-        " or pg_catalog.pg_has_role(r.oid, %s) and pg_catalog.pg_has_role(r.oid, 'USAGE')"
-        " from pg_catalog.pg_roles r, pg_catalog.pg_roles u where u.rolname = current_user",
-        ["SET" if version >= _SET else "MEMBER"],
-    ).fetchall()
-    return RightsState({one.key: one for one in found}, dict(known), version)
+    own = "SET" if version >= _SET else "MEMBER"
+    known = fetch(conn, "migrate_roles", own=own)
+    return RightsState(
+        {one.key: one for one in found},
+        {row["role"]: row["ownable"] for row in known},
+        version,
+        {row["role"]: frozenset(row["closed"]) for row in known if row["closed"]},
+    )
 
 
 def named(old: RightsState) -> frozenset[str]:
@@ -264,23 +274,49 @@ def in_words(
     """
     creates = (None, False, None, "CREATE")
 
-    def lacks(role: str) -> str:
-        return "" if role in other.roles else "the server lacks the role"
-
     def wider(one: Difference) -> list[str]:
         # Until PostgreSQL 14 everybody may create tables there.
         standard = one.new.key == PUBLIC and other.version < _OWN_PUBLIC
         grants = [g for g in one.wider if not (standard and g.key == creates)]
         return [_who(g, one.new) for g in grants]
 
-    for role, objects in _grouped(differences, lambda d: [d.old.owner] if d.owner else []):
+    for (role, problem), objects in _grouped(differences, _owners(other)):
         words = f"objects of role {_escaped(role)} belong to another role in the {{name}} database"
-        yield words, lacks(role), objects
-    for role, objects in _grouped(differences, wider):
-        yield f"{_escaped(role)} has more rights in the {{name}} database", "", objects
-    for role, objects in _grouped(differences, lambda d: [_who(g, d.old) for g in d.narrower]):
-        why = lacks(role) if role != "PUBLIC" else ""
+        yield words, f"role {role} {problem}" if problem else "somebody else made them", objects
+    for (role,), objects in _grouped(differences, lambda d: [(who,) for who in wider(d)]):
+        words = f"{_escaped(role)} has more rights in the {{name}} database"
+        yield words, "the other database does not grant them", objects
+    for (role,), objects in _grouped(
+        differences, lambda d: [(_who(g, d.old),) for g in d.narrower]
+    ):
+        there = role == "PUBLIC" or role in other.roles
+        why = "what it does with them fails there" if there else "the server lacks the role"
         yield f"{_escaped(role)} has fewer rights in the {{name}} database", why, objects
+
+
+def owner_problem(one: Rights, new: RightsState) -> str:
+    """Pure: why an object cannot be given to its owner in the new database; '' if it can."""
+    if not new.roles.get(one.owner):
+        return "cannot be set by you" if one.owner in new.roles else "does not exist"
+    schema = closed_schema(one, new)
+    return f"may not create in schema {schema}: {to_create(one.owner, schema)}" if schema else ""
+
+
+def closed_schema(one: Rights, new: RightsState) -> str:
+    """Pure: the schema of an object, quoted, if its owner may not create there; otherwise ''."""
+    found = _SCHEMA.match(one.signature)
+    schema = found[1] if found else ""
+    return schema if schema in new.closed.get(one.owner, ()) else ""
+
+
+def to_create(role: str, schema: str) -> str:
+    """Pure: the statement that lets a role create in a schema, and own what is there."""
+    return f"grant create on schema {schema} to {quote(role)}"
+
+
+def _owners(new: RightsState) -> Callable[[Difference], Iterable[tuple[str, str]]]:
+    """Groups objects by their former owner and why it is not their owner."""
+    return lambda d: [(d.old.owner, owner_problem(d.old, new))] if d.owner else []
 
 
 def _escaped(role: str) -> str:
@@ -296,32 +332,32 @@ def _who(grant: Grant, one: Rights) -> str:
 def notes(differences: Sequence[Difference], new: RightsState) -> list[str]:
     """Pure: owners and grants that were skipped, by role."""
     found = []
-    for role, objects in _grouped(differences, lambda d: [d.old.owner] if d.owner else []):
-        why = "cannot be set by you" if role in new.roles else "does not exist"
+    for (role, problem), objects in _grouped(differences, _owners(new)):
+        why = problem or "cannot be set by you"
         found.append(f"{objects}: belongs to you: its owner, role {role}, {why}")
     missing = _grouped(
-        differences, lambda d: [g.grantee for g in d.narrower if g.grantee and not g.own]
+        differences, lambda d: [(g.grantee,) for g in d.narrower if g.grantee and not g.own]
     )
-    for role, objects in missing:
+    for (role,), objects in missing:
         why = "were refused" if role in new.roles else "are skipped: it does not exist"
         found.append(f"grants of role {role} on {objects} {why}")
-    for role, objects in _grouped(
-        differences, lambda d: [_who(g, d.new) for g in d.wider if not g.own]
+    for (role,), objects in _grouped(
+        differences, lambda d: [(_who(g, d.new),) for g in d.wider if not g.own]
     ):
         found.append(f"{objects}: {role} may do more than in the old database")
     return found
 
 
 def _grouped(
-    differences: Sequence[Difference], roles: Callable[[Difference], Iterable[str]]
-) -> Iterator[tuple[str, str]]:
-    """Each role, and the names of its objects."""
-    found: dict[str, list[str]] = {}
+    differences: Sequence[Difference], keys: Callable[[Difference], Iterable[_Words]]
+) -> Iterator[tuple[_Words, str]]:
+    """Each key, of words, and the names of its objects."""
+    found: dict[_Words, list[str]] = {}
     for one in differences:
-        for role in dict.fromkeys(roles(one)):
-            found.setdefault(role, []).append(str(one.old))
-    for role in sorted(found):
-        yield role, shortened(found[role])
+        for key in dict.fromkeys(keys(one)):
+            found.setdefault(key, []).append(str(one.old))
+    for key in sorted(found):
+        yield key, shortened(found[key])
 
 
 def widened(differences: Iterable[Difference], made: Collection[Key]) -> list[str]:
@@ -340,16 +376,31 @@ def run_as_others(differences: Iterable[Difference]) -> list[Difference]:
     return [one for one in differences if one.owner and one.old.definer == "code"]
 
 
-def not_ownable(old: RightsState, new: RightsState, definer: str = "") -> dict[str, list[str]]:
+def not_ownable(
+    old: RightsState, new: RightsState, definer: str = ""
+) -> dict[tuple[str, str], list[str]]:
     """Pure: owners that cannot be set in the new database, and their objects that are to be made.
+
+    The key is the owner, and the schema in which it may not create, or '' if you may not set it.
 
     definer -- only of these: 'code' functions that run as their owner, 'view' views.
     """
-    found: dict[str, list[str]] = {}
+    found: dict[tuple[str, str], list[str]] = {}
     for key, one in old.rights.items():
         # Default privileges belong to their role.
         if one.follows or key in new.rights or one.kind == DEFAULTS:
             continue
-        if not new.roles.get(one.owner) and (not definer or one.definer == definer):
-            found.setdefault(one.owner, []).append(str(one))
+        ownable = new.roles.get(one.owner, False)
+        schema = closed_schema(one, new) if ownable else ""
+        refused = not ownable or (schema and not _may_create(old, one.owner, schema))
+        if refused and (not definer or one.definer == definer):
+            found.setdefault((one.owner, schema), []).append(str(one))
     return found
+
+
+def _may_create(old: RightsState, role: str, schema: str) -> bool:
+    """Whether a grant that the migration restores lets the role create in a schema."""
+    there = old.rights.get(("schema", schema))
+    return there is not None and any(
+        g.privilege == "CREATE" and g.grantee == role for g in there.grants
+    )

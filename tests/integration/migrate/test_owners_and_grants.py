@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
+import psycopg
 import pytest
 from psycopg import conninfo
 
-from londiste.migrate import schema_copy
+from londiste.migrate import rights, schema_copy
 from londiste.migrate.databases import MigrateSettings, Pair, Side
 from londiste.migrate.rights import (
     Grant,
@@ -71,13 +73,13 @@ def roles(database: Database) -> Iterator[tuple[str, str]]:
         database.execute(f'drop owned by "{name}"; drop role "{name}"')
 
 
-def _create(old: str, new: str) -> list[str]:
+def _create(old: str, new: str, *, accept: bool = False) -> list[str]:
     settings = MigrateSettings(from_db=old, to_db=new)
     pair = Pair(
         settings, Side("old", old, old, "migrate_old"), Side("new", new, new, "migrate_new")
     )
     with Connections(name="test") as sites:
-        return list(schema_copy.create(sites, pair))
+        return list(schema_copy.create(sites, pair, accept_definers=accept))
 
 
 def test_everything_belongs_to_whom_it_belonged(
@@ -117,6 +119,44 @@ def test_an_owner_who_is_no_superuser_makes_what_is_his(
         one.execute(f'alter database "{one.name}" owner to postgres')
     for name in roles:
         new.execute(f'drop owned by "{name}"')
+
+
+def test_an_owner_who_may_not_create_in_the_schema_is_named_with_the_grant(
+    database: Database, new_database: Callable[..., Database], roles: tuple[str, str]
+) -> None:
+    owner, user = roles
+    new = new_database()
+    database.execute(
+        "create sequence s; create function f() returns int language sql security definer as"
+        f""" 'select 1'; alter sequence s owner to "{owner}"; alter function f owner to "{owner}";
+        grant create on schema public to "{user}" """
+    )
+    new.execute(
+        f'grant "{owner}" to "{user}"; alter role "{user}" login;'
+        f' revoke create on schema public from public; grant create on schema public to "{user}"'
+    )
+    mine = conninfo.make_conninfo(new.dsn, user=user)
+    reason = f'may not create in schema public: grant create on schema public to "{owner}"'
+    with psycopg.connect(mine, autocommit=True) as conn:
+        there, here = rights.state(database.connect()), rights.state(conn)
+        foreseen = {(owner, "public"): ["function public.f()"]}
+        assert rights.not_ownable(there, here, "code") == foreseen
+        assert _create(database.dsn, mine, accept=True) == [
+            "function public.f(), sequence public.s: belongs to you: its owner, role"
+            f" {owner}, {reason}"
+        ]
+        here = rights.state(conn)
+        words = list(rights.in_words(compare(there, here), here))
+        assert [why for one, why, _ in words if one.startswith("objects")] == [
+            f"role {owner} {reason}"
+        ]
+        assert all(why for _, why, _ in words), words
+        new.execute(f'grant create on schema public to "{owner}"')
+        now = rights.state(conn)
+        assert f'alter sequence public.s owner to "{owner}"' in statements(compare(there, now), now)
+        assert rights.not_ownable(there, replace(now, rights={}), "code") == {}
+    for one in (database, new):
+        one.execute(f'drop owned by "{owner}", "{user}"')
 
 
 def _state(*found: Rights, version: int = 160000, **roles: bool) -> RightsState:

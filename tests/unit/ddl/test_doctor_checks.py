@@ -13,7 +13,7 @@ import pytest
 from londiste.db.names import TableName
 from londiste.db.structure.types import Extension
 from londiste.migrate.checks import owner_findings
-from londiste.migrate.rights import Rights, RightsState
+from londiste.migrate.rights import Grant, Rights, RightsState
 from londiste.monitor.doctor.checks import ALL
 from londiste.monitor.doctor.examine import run_checks
 from londiste.monitor.doctor.facts import (
@@ -206,6 +206,24 @@ def test_migrate_grants_no_role_of_an_administrator(powerful: tuple[str, ...], s
     assert all(shown in one.do for one in found)
     assert any("grant" in one.do for one in found) is not bool(powerful)
     assert [one.sql for one in found] == [() if powerful else (shown,), ()]
+
+
+def test_migrate_foresees_an_owner_who_may_not_create_in_a_schema() -> None:
+    code = Rights("function", "public.f()", "app_rw", definer="code")
+    there = [code, Rights("sequence", '"my.S".s', "app_rw"), Rights("sequence", "made.s", "app_rw")]
+    closed = {"app_rw": frozenset({"public", '"my.S"'})}
+    new = RightsState({}, {"app_rw": True}, closed=closed)
+    facts = changed(FACTS, user="me")
+    found = list(owner_findings(RightsState({o.key: o for o in there}), new, facts, False))
+    assert [(one.kind, one.sql) for one in found] == [
+        ("definers", ('grant create on schema public to "app_rw"',)),
+        ("rights", ('grant create on schema "my.S" to "app_rw"',)),
+    ]
+    assert all("role app_rw, which may not create in schema" in one.why for one in found)
+    # The migration restores such a grant itself.
+    schema = Rights("schema", "public", "app_rw", grants=(Grant("app_rw", "CREATE"),))
+    old = RightsState({o.key: o for o in (code, schema)})
+    assert list(owner_findings(old, new, facts, False)) == []
 
 
 @pytest.mark.parametrize(
