@@ -43,6 +43,7 @@ class ObservedTable:
     copying -- tables whose keys, indexes and constraints a running copy has dropped.
     version -- ``server_version_num``: another release may print the same expression differently.
     rights -- owners and grants.
+    xml -- the server has values of type xml.
     """
 
     tables: tuple[Table, ...] = ()
@@ -52,6 +53,7 @@ class ObservedTable:
     copying: frozenset[TableName] = frozenset()
     version: int = 180000
     rights: RightsState = field(default_factory=RightsState)
+    xml: bool = True
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,7 @@ def look(conn: Connection) -> ObservedTable:
         collect.copying(conn),
         conn.info.server_version,
         rights.state(conn),
+        collect.has_xml(conn),
     )
 
 
@@ -93,7 +96,7 @@ def differences(root: ObservedTable, other: ObservedTable, names: tuple[str, str
     """
     # What a copy has dropped it restores at its end.
     ready = [t for t in other.tables if t.name not in other.copying]
-    found = list(differing(root.tables, ready, names))
+    found = list(differing(root.tables, ready, names, xml=other.xml))
     there = {s.name: s for s in other.structures if s.name not in other.copying}
     for structure in root.structures:
         mine = there.get(structure.name)

@@ -108,6 +108,19 @@ def _types(conn: Connection) -> tuple[TypeFacts, ...]:
     )
 
 
+def has_xml(conn: Connection) -> bool:
+    """Whether the server was built with libxml: without it no value of type xml exists.
+
+    It logs an error where not; nothing else shows it to every user.
+    """
+    try:
+        with conn.transaction():
+            conn.execute("select '<a/>'::pg_catalog.xml")
+    except psycopg.errors.FeatureNotSupported:
+        return False
+    return True
+
+
 def _type_owners(conn: Connection, found: Sequence[Table]) -> tuple[TypeOwner, ...]:
     names = [table.name.quoted for table in found]
     return tuple(records(conn, TypeOwner, "types_of_others", tables=names))
@@ -168,6 +181,7 @@ def examine(conn: Connection, dsn: str, *, rows: bool = False) -> DatabaseFacts:
             extension_schemas=schemas(conn, [x.schema for x in owned.values() if x.schema]),
             with_rows=frozenset(held),
             sql=state,
+            xml=has_xml(conn),
             silenced=replication_role.find(conn),
             subscribed={
                 TableName(row["schema"], row["name"]): row["subscription"]

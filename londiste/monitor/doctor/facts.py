@@ -186,6 +186,7 @@ class MoreFacts:
     with_rows -- tables with rows, also in their partitions.
     replicated -- tables that this database has in a queue, without their partitions;
         copying -- of these, tables whose keys a copy has dropped.
+    xml -- the server has values of type xml: it was built with libxml.
     unreadable -- what this user may not read, as a phrase.
     dsn -- without a password.
     """
@@ -222,6 +223,7 @@ class MoreFacts:
     replicated: frozenset[TableName] = frozenset()
     copying: frozenset[TableName] = frozenset()
     sql: SqlState = SqlState()
+    xml: bool = True
     unreadable: tuple[str, ...] = ()
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.queries import translated
 from londiste.monitor.doctor import collect
+from londiste.monitor.doctor.checks.types import is_xml
 from londiste.monitor.doctor.examine import run_checks, worst_first
 from londiste.monitor.doctor.situation import Situation
 from londiste.monitor.queues.model import Finding
@@ -56,6 +59,10 @@ def table_findings(
         return []
     here = collect.collect_tables(conn)
     above = here if provider is None else collect.collect_tables(provider)
+    xml = any(t.name in tables and any(map(is_xml, t.columns)) for t in above.tables)
+    if provider is not None and xml:
+        here = replace(here, more=replace(here.more, xml=collect.has_xml(conn)))
+        above = replace(above, more=replace(above.more, xml=collect.has_xml(provider)))
     pair = Situation(
         above,
         None if provider is None else here,

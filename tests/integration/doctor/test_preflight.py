@@ -9,6 +9,7 @@ import psycopg
 import pytest
 from psycopg import conninfo
 
+from londiste.monitor.doctor import collect
 from londiste.monitor.doctor.examine import examine
 from londiste.monitor.queues.model import Severity
 from tests.fixtures.cascade import CommandLine, Nodes
@@ -71,8 +72,10 @@ def test_added_tables_are_examined_and_no_others(nodes_of: Nodes, londiste: Comm
     root = nodes_of.root()
     leaf = nodes_of.below(root, "leaf")
     mood = "create type mood as enum ('sad'{}); create table {} (id int primary key, m mood);"
-    root.db.execute(mood.format(", 'glad'", "felt") + "create table plain (id int primary key)")
-    leaf.db.execute(mood.format("", "felt") + "create table plain (id int primary key)")
+    root.db.execute(
+        mood.format(", 'glad'", "felt") + "create table plain (id int primary key, x xml)"
+    )
+    leaf.db.execute(mood.format("", "felt") + "create table plain (id int primary key, x xml)")
     added = londiste(root.db, "add-table", "felt", "plain")
     assert (added.code, "warning" in added.err) == (0, False)
     added = londiste(leaf.db, "add-table", "plain")
@@ -111,6 +114,16 @@ def test_rows_that_a_copy_would_replace_are_named(nodes_of: Nodes, londiste: Com
     londiste(root.db, "add-table", "far")
     added = londiste(leaf.db, "add-table", "far", "--dest-table", "others")
     assert "warning: table public.others (2 rows) of this node" in added.err, str(added)
+
+
+def test_a_server_tells_whether_it_can_have_xml(database: Database) -> None:
+    built = "select setting like '%--with-libxml%' from pg_config where name = 'CONFIGURE'"
+    with database.connect() as conn:
+        assert collect.has_xml(conn) is database.value(built)
+        # Also in a transaction, which continues.
+        with conn.transaction():
+            collect.has_xml(conn)
+            assert conn.execute("select 1").fetchone() == (1,)
 
 
 def test_a_partitioned_table_that_the_target_lacks_is_examined(

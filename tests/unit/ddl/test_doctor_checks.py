@@ -271,6 +271,27 @@ def test_older_target_reads_other_bytes() -> None:
     assert ("type", "critical", "target") not in found
 
 
+def test_target_without_libxml_stores_no_xml() -> None:
+    def facts(kind: str, xml: bool) -> DatabaseFacts:
+        columns = (ColumnFacts("id", key=1), ColumnFacts("x", kind))
+        return changed(FACTS, tables=(replace(T, columns=columns),), xml=xml)
+
+    (found,) = run_checks(Situation(facts("xml[]", True), facts("xml[]", False)))
+    assert (found.kind, found.severity.name, found.side) == ("type", "CRITICAL", "target")
+    assert "built without libxml" in found.why
+    assert found.sql == ('alter table "public"."t" alter column "x" type text[]',)
+    # Missing tables are created with it.
+    missing = replace(facts("xml", False), tables=())
+    assert ("type", "critical", "target") in kinds(Situation(facts("xml", True), missing))
+    # The source has no value of it either.
+    assert kinds(Situation(facts("xml", False), facts("xml", False))) == set()
+    # Changed as the finding says: nothing advises the way back.
+    (found,) = run_checks(Situation(facts("xml", True), facts("text", False)))
+    assert (found.kind, found.sql) == ("structure", ()) and "alter" not in found.do
+    (found,) = run_checks(Situation(facts("xml", True), facts("text", True)))
+    assert "::xml" in found.do
+
+
 def test_extension_that_is_not_offered() -> None:
     source = changed(FACTS, objects=(Object("extension", None, "hstore", "hstore", None),))
     assert kinds(Situation(source, FACTS)) == {("extension", "critical", "target")}

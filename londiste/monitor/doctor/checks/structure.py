@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from londiste.db.names import quote
+from londiste.monitor.doctor.checks.types import is_xml
 from londiste.monitor.doctor.facts import ColumnFacts, Table
 from londiste.monitor.doctor.situation import Situation, by_execute, critical, warning
 from londiste.monitor.queues.model import Finding
@@ -23,7 +24,9 @@ def check(pair: Situation) -> Iterator[Finding]:
         # A copy restores the keys at its end.
         copying = pair.target.more.copying
         there = [table for table in pair.target.tables if table.name not in copying]
-        yield from differing(pair.wanted, there, pair.names, pair.source.replicates)
+        yield from differing(
+            pair.wanted, there, pair.names, pair.source.replicates, xml=pair.target.more.xml
+        )
 
 
 def differing(
@@ -31,12 +34,15 @@ def differing(
     new: Sequence[Table],
     names: tuple[str, str] = ("old", "new"),
     replicated: Callable[[Table], bool] = lambda table: False,
+    *,
+    xml: bool = True,
 ) -> Iterator[Finding]:
     """Findings about tables that differ; critical where rows would be lost.
 
     names -- of the source database and of the target database.
     replicated -- whether the source has the table in a queue: ``londiste execute`` changes it, as
         other nodes have it, too.
+    xml -- the target's server has values of type xml.
     """
     source, target = names
     there = {table.name: table for table in new}
@@ -53,7 +59,7 @@ def differing(
                 side=target,
                 sql=[f"alter table {table.name.quoted} set logged"],
             )
-        yield from _columns(table, other, names, replicated=replicated(table))
+        yield from _columns(table, other, names, replicated=replicated(table), xml=xml)
         ours, theirs = other.key, table.key
         if ours != theirs:
             yield _bad(
@@ -83,7 +89,7 @@ def _same_key(table: Table, other: Table, names: tuple[str, str], *, replicated:
 
 
 def _columns(
-    table: Table, other: Table, names: tuple[str, str], *, replicated: bool
+    table: Table, other: Table, names: tuple[str, str], *, replicated: bool, xml: bool
 ) -> Iterator[Finding]:
     source, target = names
     here = {column.name: column for column in other.columns}
@@ -115,7 +121,7 @@ def _columns(
                 else [],
             )
         elif not column.generated and mine.type != column.type:
-            yield _type(table, column, mine, target)
+            yield _type(table, column, mine, target, possible=xml or not is_xml(column))
         if mine is not None and column.identity and mine.required:
             yield warning(
                 "structure",
@@ -163,7 +169,13 @@ def _columns(
             )
 
 
-def _type(table: Table, column: ColumnFacts, mine: ColumnFacts, target: str) -> Finding:
+def _type(
+    table: Table, column: ColumnFacts, mine: ColumnFacts, target: str, *, possible: bool
+) -> Finding:
+    """The finding about a column of another type.
+
+    possible -- the target can store values of the source's type.
+    """
     what = (
         f"has a column {column.name} of type {column.type}, and {mine.type} in the"
         f" {target} database"
@@ -178,8 +190,9 @@ def _type(table: Table, column: ColumnFacts, mine: ColumnFacts, target: str) -> 
             table,
             what,
             f"not every value fits: {lost}",
+            "" if possible else "use a server with libxml",
             side=target,
-            sql=[statement],
+            sql=[statement] if possible else (),
         )
     part = loses(mine.type, column.type)
     back = narrower(column.type, mine.type) or loses(column.type, mine.type)
@@ -189,10 +202,11 @@ def _type(table: Table, column: ColumnFacts, mine: ColumnFacts, target: str) -> 
         "a value that is invalid there stops the copy or the worker"
         + (f"; of valid values {part}" if part else "")
         + (f"; after a switch: {back}" if back else ""),
-        f"check that all values are valid in both, or in the {target} database: {statement}",
+        "check that all values are valid in both"
+        + (f", or in the {target} database: {statement}" if possible else ""),
         side=target,
         object=str(table.name),
-        sql=[statement],
+        sql=[statement] if possible else (),
     )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from londiste.db.catalog import CHAR_ESCAPES
-from londiste.monitor.doctor.facts import TypeFacts
+from londiste.db.names import quote
+from londiste.monitor.doctor.facts import ColumnFacts, TypeFacts
 from londiste.monitor.doctor.situation import Situation, critical, warning
 from londiste.monitor.queues.model import Finding
 from londiste.wording import shortened
@@ -59,6 +60,8 @@ def check(pair: Situation) -> Iterator[Finding]:
     yield from _owners(pair)
     if pair.target.version < CHAR_ESCAPES <= pair.source.version:
         yield from _bytes(pair)
+    if pair.source.more.xml and not pair.target.more.xml:
+        yield from _xml(pair)
     if pair.target.version >= _NEGATIVE_SCALE:
         return
     for table in pair.wanted:
@@ -110,6 +113,38 @@ def _bytes(pair: Situation) -> Iterator[Finding]:
                     side=side,
                     object=str(table.name),
                 )
+
+
+def is_xml(column: ColumnFacts) -> bool:
+    """Pure: whether a column has values of type xml."""
+    return column.type.removesuffix("[]") == "xml"
+
+
+def _xml(pair: Situation) -> Iterator[Finding]:
+    """Columns whose values the target refuses, because its server was built without libxml."""
+    side = pair.names[1]
+    tables = () if pair.target is None else pair.target.tables
+    there = {table.name: {c.name: c for c in table.columns} for table in tables}
+    for table in pair.wanted:
+        theirs = there.get(table.name)
+        for column in table.columns:
+            mine = column if theirs is None else theirs.get(column.name)
+            if mine is None or not (is_xml(column) and is_xml(mine)):
+                continue
+            text = column.type.replace("xml", "text")
+            statement = (
+                f"alter table {table.name.quoted} alter column {quote(column.name)} type {text}"
+            )
+            yield critical(
+                "type",
+                f"column {column.name} of table {table.name} is {column.type}",
+                f"the {side} server was built without libxml: it cannot store a value of it",
+                f"use a server with libxml, or create the column as {text} in the {side} database"
+                + (f": {statement}" if theirs else ""),
+                side=side,
+                object=str(table.name),
+                sql=[statement] if theirs else (),
+            )
 
 
 def _place(one: TypeFacts, label: str) -> str:
