@@ -28,12 +28,13 @@ _Make = Callable[[Severity, str, str, str, str], Finding]
 class BrokenCapture:
     """A table whose writes fail, because an argument of its trigger does not fit.
 
-    fault -- why; help -- the statement that creates the trigger again, with the same argument.
+    fault -- why; None: not known, a table that the argument names is locked.
+    help -- the statement that creates the trigger again, with the same argument.
     """
 
     table: str
     argument: str
-    fault: str
+    fault: str | None
     help: str
 
 
@@ -130,7 +131,17 @@ def _table(one: CaptureFacts, queue: str) -> list[Finding]:
                 f"londiste change-form {one.argument} --trigger logutriga",
             )
         )
-    if one.broken:
+    if one.broken and one.broken.fault is None:
+        found.append(
+            finding(
+                Severity.WARNING,
+                "capture-broken",
+                f"an argument of its trigger could not be checked: {one.broken.argument}",
+                "another session locks a table that the argument names",
+                "londiste check, when that session has ended its transaction",
+            )
+        )
+    elif one.broken and one.broken.fault is not None:
         found.append(
             finding(
                 Severity.CRITICAL,

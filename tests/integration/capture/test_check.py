@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from londiste.monitor.captures.rules import CaptureFacts, findings
+from londiste.monitor.captures.rules import BrokenCapture, CaptureFacts, findings
 from londiste.monitor.doctor.examine import examine
 from londiste.monitor.queues.model import Severity
 from tests.fixtures.cascade import CommandLine, Node, Nodes
@@ -187,9 +187,13 @@ def test_a_key_that_a_copy_has_dropped_is_not_missing(
     assert [one.kind for one in found if one.kind == "structure"] == ["structure"]
 
 
+UNKNOWN = BrokenCapture("t", "when=keep(v)", None, "select 1")
+
+
 @pytest.mark.parametrize(
     ("facts", "severity"),
     [
+        (CaptureFacts("t", broken=UNKNOWN), Severity.WARNING),
         (CaptureFacts("t", value=127 << 20, row=249 << 20), None),
         (CaptureFacts("t", value=128 << 20, row=1), Severity.WARNING),
         (CaptureFacts("t", value=256 << 20, row=1), Severity.CRITICAL),

@@ -112,6 +112,29 @@ def test_a_capture_of_an_unchanged_table_is_not_fine_when_its_argument_is_not(ap
         app.execute("select londiste.refresh_capture('q', 't')")
 
 
+def test_a_lock_of_a_table_that_an_argument_names_costs_a_moment_and_is_told(
+    app: Session, pgq_db: Database
+) -> None:
+    app.execute("create table lookup (id int)")
+    named = "when=exists (select from public.lookup as l where l.id = id)"
+    for table in "abcd":
+        app.execute(f"create table {table} (id int4 primary key, v text)")
+        app.execute("select londiste.create_capture('q', %s, %s)", [table, [named]])
+    app.execute("select londiste.create_capture('q', 't', array['when=name is null'])")
+    app.execute("alter table t rename name to word; set lock_timeout = 0")
+    # A wait for the lock ends with an error that nothing catches.
+    app.execute("set statement_timeout = '20s'")
+    with pgq_db.connect().transaction() as other:
+        other.connection.execute("lock public.lookup in access exclusive mode")
+        found = app.execute(
+            "select table_name, argument, fault from londiste.broken_captures('q')"
+        ).fetchall()
+    unknown = [(f"public.{table}", named, None) for table in "abcd"]
+    broken = ("public.t", "when=name is null", 'column "name" does not exist')
+    assert sorted(found, key=str) == [*unknown, broken]
+    assert app.execute("show lock_timeout").fetchone() == ("0",)
+
+
 @pytest.mark.parametrize("flags", ["B", "C"])
 def test_a_renamed_column_is_found_and_the_statement_helps(app: Session, flags: str) -> None:
     app.execute("select pgq_node.register_location('q', 'root', 'dbname=root', false)")

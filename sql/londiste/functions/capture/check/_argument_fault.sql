@@ -6,6 +6,7 @@ create or replace function londiste._argument_fault(
     out columns text[])
 language plpgsql
 set search_path = pg_catalog, pg_temp
+set lock_timeout = '100ms'
 as $$
 /*
  * Returns the first argument of a trigger with which each write into the table fails, and why.
@@ -14,12 +15,19 @@ as $$
  *
  * columns -- the words of the expression that are columns of the table, as written, so that they mean
  *     nothing else.  All results are NULL when no argument is known to fail.
+ *
+ * fault -- NULL with an argument: not known, because another session locks a table that it names.  After one
+ *     such wait the transaction hardly waits for others.
  */
 declare
     v_path text;
     v_names text[] := array(select c.name from pgq._row_columns(i_relid) as c order by c.pos);
     v_value text;
+    v_unknown text;
 begin
+    if current_setting('londiste.argument_locked', true) = '1' then
+        perform set_config('lock_timeout', '1ms', true);
+    end if;
     for argument, v_value in
         select a.arg, substr(a.arg, strpos(a.arg, '=') + 1)
         from unnest(i_args) with ordinality as a (arg, place)
@@ -40,7 +48,14 @@ begin
                 where n.name <> all (v_names)
                 limit 1);
         else
-            fault := londiste._expression_fault(i_relid, v_value, starts_with(argument, 'when='), v_path);
+            begin
+                fault := londiste._expression_fault(i_relid, v_value, starts_with(argument, 'when='), v_path);
+            exception
+                when lock_not_available then
+                    v_unknown := coalesce(v_unknown, argument);
+                    perform set_config('lock_timeout', '1ms', true),
+                        set_config('londiste.argument_locked', '1', true);
+            end;
         end if;
         if fault is not null then
             columns := array(
@@ -52,6 +67,6 @@ begin
             return;
         end if;
     end loop;
-    argument := null;
+    argument := v_unknown;
 end;
 $$;

@@ -19,6 +19,8 @@ as $$
  * statement with it is prepared.  That looks up names and types only.  Literals are NULL there,
  * because the input of a literal may run code (a composite or an array of a domain with a check).
  * Where a literal remains, names are not looked up.
+ *
+ * The tables that it names are locked for that, against DDL only: lock_timeout limits the wait.
  */
 declare
     v_columns text[] := array(select c.name from pgq._row_columns(i_relid) as c);
@@ -87,6 +89,8 @@ begin
             return sqlerrm;
         when insufficient_privilege then
             return null;
+        when lock_not_available then
+            raise;
         when others then
             -- Class 42: what the statement says is wrong.  Class 0A: it may not be there.
             return case when v_known and pg_catalog.left(sqlstate, 2) operator(pg_catalog.=) any ('{42,0A}'::pg_catalog.text[])

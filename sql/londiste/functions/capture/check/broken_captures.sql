@@ -13,7 +13,8 @@ as $$
  *
  * A renamed or dropped column, for example, leaves when=COLUMN > 1 with a name that nothing has.
  *
- * table_name -- the table in this database.  help -- the statement that creates the trigger again with
+ * table_name -- the table in this database.  fault -- NULL: not known, because another session locks a table
+ *     that the argument names.  help -- the statement that creates the trigger again with
  *     the same arguments.  The argument has to be corrected in it first.
  */
 select c.table_name, f.argument, f.fault,
@@ -24,7 +25,7 @@ from londiste._captures(i_queue_name) as c
     -- Without the columns of pkey= it takes the primary key.
     cross join lateral londiste._argument_fault(c.relid,
         array(select a from unnest(c.args[3:]) as a where not starts_with(a, 'pkey='))) as f
-where f.fault is not null
+where f.argument is not null
 union all
 select w.name, f.argument, f.fault,
     'select * from londiste.create_trigger('
@@ -51,5 +52,5 @@ where r.queue_name = i_queue_name
     and t.tgname in (londiste.trigger_name(i_queue_name), left('zzz_' || londiste.trigger_name(i_queue_name), 63))
     and a.args[1] = i_queue_name
     and 'deny' <> all (a.args)
-    and f.fault is not null;
+    and f.argument is not null;
 $$;
