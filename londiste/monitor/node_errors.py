@@ -77,7 +77,7 @@ def collect(
         if kind == "capture" and name in swapped:
             lacks = f"was renamed: its changes are captured as those of table {swapped[name]}"
         errors.append((kind, f"table {name} {lacks}: {CHECK}"))
-    if info.type is NodeType.ROOT:
+    if info.type is not NodeType.LEAF:
         silent = known(missing, lambda: replicated_rows.silent(conn, queue))
         for kind, name, brought in silent or ():
             errors.append((kind, f"table {name} {SILENT[kind].format(brought)}: {CHECK}"))

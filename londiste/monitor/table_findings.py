@@ -37,10 +37,11 @@ TABLES: Mapping[str, tuple[str, str]] = {
     ),
     "second-queue": (
         "The worker of another queue writes rows into a table that this root captures, and the"
-        " capture fires for applications only: nodes below lack these rows. Tables whose handler"
-        " decides by a function which version stays (multimaster, applyfn) are left out.",
+        " capture fires for applications only: nodes below lack these rows. Or a branch that was"
+        " the root gets such rows, and sends none of them. Tables whose handler decides by a"
+        " function which version stays (multimaster, applyfn) are left out.",
         "londiste triggers --always TABLE, then londiste resync TABLE on the nodes below. It is"
-        " refused if the rows come back to their origin.",
+        " refused if the rows come back to their origin. On a branch: switchover to it.",
     ),
     "native-subscription": (
         "A subscription of PostgreSQL's own replication writes rows into a captured table (or its"

@@ -40,7 +40,10 @@ def fire_always(conn: Connection, queue: str, dest: TableName) -> bool:
 
 
 def silent(conn: Connection, queue: str) -> list[tuple[str, str, str]]:
-    """Captures of a root that do not fire for replicated rows: kind, table, what brings them."""
+    """Tables with replicated rows that are not captured: kind, table, what brings them.
+
+    On a branch those whose captures fire for such rows: it was the root.
+    """
     return [
         (kind, table, detail)
         for kind, table, detail in tuples(conn, "silent_captures", queue=queue)
@@ -82,6 +85,29 @@ def filling(conn: Connection, queue: str, dest: TableName) -> list[Filling]:
 def filled(conn: Connection, queue: str) -> frozenset[str]:
     """The tables here, by name, that other queues fill."""
     return frozenset(row[2] for row in tuples(conn, "filling_queues", queue=queue, dest=None))
+
+
+def left_behind(there: Connection, here: Connection, queue: str) -> list[tuple[TableName, str]]:
+    """Tables of which a root sends the rows of another queue, which does not fill them here.
+
+    there -- the database of the root.  Each with the name of that queue.
+    """
+    related = filled(there, queue)
+    kept = (
+        {t.name: t.dest for t in tables.get_table_list(here, queue) if t.local} if related else {}
+    )
+    found = []
+    for table in tables.get_table_list(there, queue) if kept else ():
+        if not table.local or str(table.dest) not in related or table.name not in kept:
+            continue
+        if "rows" not in always_kinds(there, queue, table.dest):
+            continue
+        by = {one.queue for one in filling(here, queue, kept[table.name])}
+        for one in filling(there, queue, table.dest):
+            node = nodes.find_node_info(here, one.queue)
+            if one.queue not in by and (node is None or node.type is not NodeType.ROOT):
+                found.append((table.name, one.queue))
+    return found
 
 
 def captured(conn: Connection, queue: str) -> frozenset[str]:

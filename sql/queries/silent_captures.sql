@@ -1,6 +1,7 @@
 /*
  * Tables that this root captures, and whose capture does not fire for rows that replication writes:
  * kind, table, detail.  %(queue)s the queue.
+ * On a branch tables whose capture does fire for them: it was the root, and now writes no events.
  *
  * second-queue -- the worker of another queue writes rows; detail: that queue.
  * native-subscription -- a subscription of PostgreSQL writes rows, for which triggers for statements never
@@ -10,9 +11,9 @@
  * (multimaster, applyfn); a queue whose provider is a node of this queue: it has the rows.
  */
 with kept as (
-    select t.table_name, t.nr, d.dest, londiste.find_table_oid(d.dest) as oid
+    select t.table_name, t.nr, n.node_type, d.dest, londiste.find_table_oid(d.dest) as oid
     from londiste.table_info as t
-        join pgq_node.node_info as n on n.queue_name = t.queue_name and n.node_type = 'root'
+        join pgq_node.node_info as n on n.queue_name = t.queue_name and n.node_type in ('root', 'branch')
         cross join lateral (select coalesce(t.dest_table, t.table_name)) as d (dest)
     where t.queue_name = %(queue)s and t.local
 ), subscribed as (
@@ -25,7 +26,7 @@ with kept as (
             union select p.relid::oid from pg_catalog.pg_partition_tree(a.srrelid) as p
         ) as r (relid)
 ), written as (
-    select 'second-queue' as kind, k.table_name, k.nr, k.oid, o.queue_name as detail
+    select 'second-queue' as kind, k.table_name, k.nr, k.node_type, k.oid, o.queue_name as detail
     from kept as k
         join londiste.table_info as o
             on o.local and o.queue_name <> %(queue)s and coalesce(o.dest_table, o.table_name) = k.dest
@@ -43,7 +44,7 @@ with kept as (
                     on m.queue_name = %(queue)s and m.node_location = p.node_location
             where s.queue_name = n.queue_name and s.consumer_name = n.worker_name)
     union all
-    select 'native-subscription', k.table_name, k.nr, k.oid, s.subname
+    select 'native-subscription', k.table_name, k.nr, k.node_type, k.oid, s.subname
     from kept as k
         join subscribed as s on s.relid = k.oid
 )
@@ -51,6 +52,9 @@ select w.kind, w.table_name, w.detail
 from written as w
 where exists (
     select from londiste._event_triggers(%(queue)s, w.oid) as t
-    where t.enabled = 'O'
-        or t.enabled = 'A' and t.kind = 'rows' and not t.by_row and w.kind = 'native-subscription')
+    where case w.node_type
+        when 'branch' then t.enabled = 'A' and t.kind = 'rows'
+        else t.enabled = 'O'
+            or t.enabled = 'A' and t.kind = 'rows' and not t.by_row and w.kind = 'native-subscription'
+        end)
 order by w.kind, w.nr, w.detail

@@ -230,13 +230,13 @@ def _replicated(conn: Connection) -> tuple[frozenset[TableName], frozenset[Table
     return frozenset(rows), frozenset(name for name, copying in rows.items() if copying)
 
 
-def _silent(conn: Connection) -> tuple[tuple[str, str, str, str], ...]:
+def _silent(conn: Connection) -> tuple[tuple[str, str, str, str, str], ...]:
     """Captures that do not fire for replicated rows; none with SQL of an earlier version."""
     if not has_function(conn, "londiste._event_triggers(text,oid)"):
         return ()
     return tuple(
-        (queue, kind, table, brought)
-        for (queue,) in tuples(conn, "root_queues")
+        (queue, kind, table, brought, branch)
+        for queue, branch in tuples(conn, "capturing_nodes")
         for kind, table, brought in replicated_rows.silent(conn, queue)
     )
 

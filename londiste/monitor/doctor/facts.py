@@ -175,7 +175,8 @@ class MoreFacts:
 
     settings -- values that a new session of this user has.
     silenced -- settings with which captures do not fire.
-    silent -- captures that do not fire for replicated rows: queue, kind, table, what brings them.
+    silent -- tables whose replicated rows are not captured: queue, kind, table, what brings them,
+        and the name of the node if it is a branch.
     subscribed -- tables into which subscriptions of PostgreSQL write, and one of these each.
     excess -- roles that can write what is for administrators.
     place -- directory of the database; None where this user may not see it.
@@ -196,7 +197,7 @@ class MoreFacts:
     settings: Mapping[str, str] = field(default_factory=dict)
     overrides: tuple[Override, ...] = ()
     silenced: tuple[RoleSetting, ...] = ()
-    silent: tuple[tuple[str, str, str, str], ...] = ()
+    silent: tuple[tuple[str, str, str, str, str], ...] = ()
     subscribed: Mapping[TableName, str] = field(default_factory=dict)
     excess: tuple[Excess, ...] = ()
     server_free: int = 100

@@ -38,15 +38,22 @@ STALE_BELOW = "was changed, the nodes below have not copied it again"
 
 
 def doubt(
-    kind: str, table: str, detail: str, queue: str, *, root: bool
+    kind: str, table: str, detail: str, queue: str, node: str, *, root: bool
 ) -> tuple[Severity, str, str, str]:
     """Severity, what, why and what to do of a doubt.
 
     kind, table, detail -- of ``sql/queries/table_doubts.sql``, ``unreplicated_sequences.sql`` or
         ``sequence_doubts.sql``; of a sequence that is not replicated three texts (``collect``).
-    root -- whether the node is the root.
+    node -- its name, where it is not the root.  root -- whether it is.
     """
     match kind:
+        case "second-queue" | "native-subscription" if not root:
+            what = f"table {table} {SILENT[kind].format(detail)}"
+            why = f"this node was the root, and its captures write no events of queue {queue} now:"
+            why += " other nodes lack these rows"
+            name = argument(table)
+            do = f"londiste switchover --to {argument(node)}; then on the nodes below: londiste"
+            return Severity.CRITICAL, what, why, f"{do} resync {name}"
         case "missing":
             what = f"table {table} does not exist"
             why = "it is replicated, and was dropped or renamed"

@@ -146,7 +146,7 @@ def _own(node: NodeFacts, queue: str) -> list[Finding]:
             # Nothing is replicated to it.
             continue
         severity, what, why, do = doubts.doubt(
-            kind, table_name, detail, queue, root=node.type == "root"
+            kind, table_name, detail, queue, node.name, root=node.type == "root"
         )
         found.append(_finding(severity, kind, node, what, why, do, queue))
     for key, state, why, do in node.keys:

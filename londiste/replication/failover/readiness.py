@@ -19,7 +19,7 @@ from londiste.db.queries import tuples
 from londiste.errors import BadOption, StateError
 from londiste.handlers import table_rules
 from londiste.orchestration.connections import Connections
-from londiste.replication import lost_rows, replication_role
+from londiste.replication import lost_rows, replicated_rows, replication_role
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands.triggers import rows_first
 from londiste.replication.failover import reroute
@@ -163,6 +163,25 @@ def sequence_findings(root: str, unreplicated: Iterable[tuple[str, str]]) -> lis
     ]
 
 
+def filling_findings(
+    node: str, root: str, brought: Iterable[tuple[TableName, str]]
+) -> list[PromotionBlocker]:
+    """Pure: tables that another queue fills on the root only, as blockers.
+
+    brought -- table and queue.  It would fill the old root alone, which sends no events then.
+    """
+    return [
+        PromotionBlocker(
+            f"queue {queue} fills table {table} of {root}, and not of {node}",
+            f"create-leaf, londiste add-table {argument(table)}",
+            queue,
+            f"with the settings of queue {queue} on {root}: londiste remove-table"
+            f" {argument(table)}; then, after the switchover, ",
+        )
+        for table, queue in brought
+    ]
+
+
 def _restore(name: str, *, answers: bool) -> str:
     """The command for a lost capture of a branch, without its first ``londiste``.
 
@@ -277,6 +296,8 @@ def check(
         found += _all_parts(here, there, queue, new.name)
         rows = tuples(there, "unreplicated_sequences", queue=queue)
         found += sequence_findings(old, [row[1:3] for row in rows if not row[3]])
+        brought = replicated_rows.left_behind(there, here, queue)
+        found += filling_findings(new.name, old, brought)
     if not found:
         return
     shown = shortened([f.problem for f in found], _SHOWN, between="; ")

@@ -7,7 +7,12 @@ from typing import Any
 
 import pytest
 
-from londiste.cascade.commands.create_node import NewNode, create_leaf, create_root
+from londiste.cascade.commands.create_node import (
+    NewNode,
+    create_branch,
+    create_leaf,
+    create_root,
+)
 from londiste.cascade.model import NodeType
 from londiste.monitor.doctor.examine import examine
 from londiste.orchestration.connections import Connections
@@ -31,11 +36,19 @@ class Chain:
         self.node("q", "z2", self.z2)
         self.ok("p", self.z1, "add-table", "t")
 
-    def node(self, queue: str, name: str, place: Database, above: Database | None = None) -> None:
-        kind = NodeType.LEAF if above else NodeType.ROOT
+    def node(
+        self,
+        queue: str,
+        name: str,
+        place: Database,
+        above: Database | None = None,
+        kind: NodeType = NodeType.LEAF,
+    ) -> None:
+        kind = kind if above else NodeType.ROOT
         new = NewNode(queue, kind, name, place.dsn, place.dsn, f"{queue}_{name}")
+        make = create_leaf if kind is NodeType.LEAF else create_branch
         with Connections(name="test") as sites:
-            execute(create_leaf(sites, new, above.dsn) if above else create_root(sites, new), sites)
+            execute(make(sites, new, above.dsn) if above else create_root(sites, new), sites)
 
     def run(self, queue: str, place: Database, *words: str) -> Answer:
         return self._londiste(place, "--set", f"queue_name={queue}", *words)
@@ -121,6 +134,43 @@ def test_rows_that_come_back_to_their_origin_are_not_captured_again(chain: Chain
     chain.ok("q", chain.z2, "remove-table", "t")
     chain.ok("q", chain.z2, "add-table", "t")
     assert not chain.captures_replicated_rows()
+
+
+def test_a_new_root_that_lacks_the_queue_of_another_one_is_refused(
+    chain: Chain, new_database: Callable[..., Database]
+) -> None:
+    chain.ok("p", chain.z2, "add-table", "t", "--expect-sync", "--no-triggers")
+    chain.ok("q", chain.z2, "add-table", "t")
+    z3 = new_database(pgq=True)
+    z3.execute("create table t (id int primary key)")
+    chain.node("q", "z3", z3, chain.z2, NodeType.BRANCH)
+    chain.z2.execute("select pgq.force_tick('q'), pgq.ticker('q')")
+    chain.ok("q", z3, "add-table", "t", "--expect-sync")
+    words = ("switchover", "--to", "z3", "--dry-run")
+    refused = chain.run("q", chain.z2, *words)
+    assert refused.code != 0
+    assert "queue p fills table public.t of z2, and not of z3" in refused.err
+    assert "queue p on z2: londiste remove-table public.t" in refused.err
+    assert "fills table public.t of z2" in chain.ok("q", chain.z2, *words, "--allow-data-loss").err
+    # The old root is a branch then, and its capture still fires for the rows.
+    with chain.z2.connect() as conn:
+        conn.execute("update pgq_node.node_info set node_type = 'branch' where queue_name = 'q'")
+        conn.commit()
+        (one,) = chain.found("check")
+        assert one["do"] == (
+            "londiste switchover --to z2; then on the nodes below: londiste resync public.t"
+        )
+        assert [each["kind"] for each in chain.found("status", "--check")] == ["second-queue"]
+        of_doctor = [each for each in examine(chain.z2.dsn) if each.kind == "second-queue"]
+        assert [each.object for each in of_doctor] == ["public.t"]
+        conn.execute("update pgq_node.node_info set node_type = 'root' where queue_name = 'q'")
+        conn.commit()
+    # A leaf of the other queue brings the rows to the new root, too.
+    chain.node("p", "z3", z3, chain.z1)
+    assert chain.run("q", chain.z2, *words).code != 0
+    chain.z1.execute("select pgq.force_tick('p'), pgq.ticker('p')")
+    chain.ok("p", z3, "add-table", "t", "--expect-sync")
+    chain.ok("q", chain.z2, *words)
 
 
 def test_rows_of_a_native_subscription_are_captured_by_row(

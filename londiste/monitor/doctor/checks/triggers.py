@@ -50,8 +50,8 @@ def _silenced(pair: Situation) -> Iterator[Finding]:
 def _silent(pair: Situation) -> Iterator[Finding]:
     """Findings about captures that do not fire for rows which replication writes."""
     for side, facts in pair.sides if pair.whole else pair.sides[:1]:
-        for queue, kind, table, brought in facts.more.silent:
-            _, what, why, do = doubt(kind, table, brought, queue, root=True)
+        for queue, kind, table, brought, branch in facts.more.silent:
+            _, what, why, do = doubt(kind, table, brought, queue, branch, root=not branch)
             yield critical(
                 kind,
                 f"{what} for queue {queue}, in the {side} database",
