@@ -15,6 +15,7 @@ from londiste.cli.tables.common import (
     copy_node_of,
     copy_node_option,
     find_copy_node_option,
+    nothing_replicated,
     table_names,
     timeout_option,
     wait_option,
@@ -27,6 +28,7 @@ from londiste.handlers.table_rules import POLICIES, RESOLUTIONS, HandlerAttrs
 from londiste.monitor.doctor.preflight import table_findings
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import Step
+from londiste.replication import sqlapi as tables
 from londiste.replication.commands import add_table as adding
 from londiste.replication.model import COPY_MODES, MERGE_ALL, NO_MERGE, TableOptions
 from londiste.replication.registration_filter import RegistrationFilter
@@ -288,10 +290,17 @@ def add_table(
             )
         _examine(reach, settings, plan.steps)
         added = execute_plan(plan.steps, reach, how)
+        if not (plan.steps or plan.already or how.explain):
+            output.message("nothing to add")
         if added and not wait_sync:
             output.next_step(_next(nodes.get_node_info(reach.at(settings.db), settings.queue_name)))
         if wait_sync and not how.explain:
-            wait_until_synced(reach.at(settings.db), settings.queue_name, timeout)
+            local = reach.at(settings.db)
+            if not any(t.local for t in tables.get_table_list(local, settings.queue_name)):
+                raise nothing_replicated(
+                    nodes.get_node_info(local, settings.queue_name), "londiste missing"
+                )
+            wait_until_synced(local, settings.queue_name, timeout)
 
 
 def _examine(reach: Connections, settings: NodeSettings, steps: Sequence[Step]) -> None:

@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator, Sequence
 import click
 
 from londiste.cascade import sqlapi as nodes
+from londiste.cascade.model import NodeInfo
 from londiste.cli import options, output
 from londiste.cli.copy.progress_display import DisplayedCopy, entries
 from londiste.cli.sync_view import ViewLine, sync_view
 from londiste.copy.status import collect as copies_of
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.errors import BadOption
+from londiste.errors import BadOption, NothingReplicated
 from londiste.orchestration.plan import CommandPlan
 from londiste.replication.model import ReplicatedTable
 from londiste.replication.tablesync import states, wait
@@ -65,6 +66,15 @@ def wait_until_synced(
         return wait.wait_sync(
             conn, queue, timeout=timeout, only=only, progress=progress, trouble=output.warning
         )
+
+
+def nothing_replicated(node: NodeInfo, hint: str) -> NothingReplicated:
+    """Pure: the error for a node without tables, which a command should wait for."""
+    return NothingReplicated(
+        f"node {node.name}: no table is replicated",
+        detail="there is nothing to wait for",
+        hint=hint,
+    )
 
 
 @contextlib.contextmanager

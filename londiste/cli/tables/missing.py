@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypedDict
 
 import click
 
 from londiste.cascade import sqlapi as nodes
-from londiste.cascade.model import NodeType
+from londiste.cascade.model import NodeInfo, NodeType
 from londiste.cli import options, output
 from londiste.cli.documents import Rows
 from londiste.cli.plan_output import sites
 from londiste.db.connection import session
 from londiste.db.names import TableName
 from londiste.db.queries import tuples
+from londiste.errors import LondisteError, StateError
+from londiste.handlers.base import ALL
 from londiste.monitor import verdict
 from londiste.monitor.nodes import collect, rules
 from londiste.replication import sqlapi as registered
+from londiste.replication.commands import registry_sync
 from londiste.replication.commands.add_table_checks import LEFT_OUT, Facts, look
 from londiste.settings import NodeSettings
 
@@ -67,9 +71,13 @@ def missing(context: options.Context, all_nodes: bool, as_json: bool) -> int:
         on_root = node.type is NodeType.ROOT
         names = [TableName.parse(m.name) for m in found if m.kind == "r" and on_root]
         facts = {str(name): one for name, one in look(conn, names).items()}
+        why = {name: _refused(one) for name, one in facts.items()}
+        if not on_root:
+            why = _not_provided(
+                settings, node, [TableName.parse(m.name) for m in found if m.kind == "r"]
+            )
         rows = [
-            Missing(kind=_kind(m.kind), name=str(m.name), why=_refused(facts.get(str(m.name))))
-            for m in found
+            Missing(kind=_kind(m.kind), name=str(m.name), why=why.get(str(m.name))) for m in found
         ]
         if on_root:
             local = [t for t in registered.get_table_list(conn, settings.queue_name) if t.local]
@@ -92,13 +100,35 @@ def _kind(letter: str) -> str:
     return {"r": "table", "S": "sequence"}.get(letter, letter)
 
 
-def _refused(facts: Facts | None) -> str | None:
-    """Why add-table without options refuses a table."""
-    if facts is None:
-        return None
+def _refused(facts: Facts) -> str | None:
+    """Why add-table without options refuses a table of the root."""
     if not facts.has_columns:
         return "has no columns"
     return None if facts.has_key else _KEYLESS
+
+
+def _not_provided(
+    settings: NodeSettings, node: NodeInfo, names: Sequence[TableName]
+) -> dict[str, str | None]:
+    """Those of the tables whose rows the provider of a node does not have, and why."""
+    why: dict[str, str | None] = {}
+    if not names:
+        return why
+    queue = settings.queue_name
+    with sites(settings, bounded=True) as where:
+        try:
+            provider = where.at(where.reach(node.provider_location, node.provider))
+            known = {t.name: t for t in registered.get_table_list(provider, queue)}
+        except LondisteError as error:
+            silent = verdict.unchecked(node.provider, error, queue)
+            output.warning(f"{silent.what}: {silent.why}; hint: {silent.do}")
+            return why
+        for name in names:
+            try:
+                registry_sync.require_kept(provider, node, name, known.get(name), ALL)
+            except StateError as error:
+                why[str(name)] = f"{error.message}: londiste add-table NAME --find-copy-node"
+    return why
 
 
 _KEYLESS = "has no primary key: londiste add-table NAME --whole-row, or --insert-only"

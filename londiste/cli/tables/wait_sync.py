@@ -9,9 +9,8 @@ import click
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cli import options, output
-from londiste.cli.tables.common import table_names, wait_until_synced
+from londiste.cli.tables.common import nothing_replicated, table_names, wait_until_synced
 from londiste.db.connection import session
-from londiste.errors import NothingReplicated
 from londiste.replication.patterns import parsed
 from londiste.settings import NodeSettings
 
@@ -51,9 +50,7 @@ def wait_sync(
     if as_json:
         output.as_json(InSync(tables=len(found), ok=len(found)))
     if not found and not allow_empty:
-        raise NothingReplicated(
-            f"node {node.name}: no table is replicated",
-            detail="there is nothing to wait for",
-            hint="add tables first: londiste add-table; or accept it: londiste wait-sync"
-            " --allow-empty",
+        raise nothing_replicated(
+            node,
+            "add tables first: londiste add-table; or accept it: londiste wait-sync --allow-empty",
         )

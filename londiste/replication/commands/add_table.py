@@ -196,7 +196,9 @@ def _below(
     ours = {t.name: t for t in tables.get_table_list(local, node.queue)}
     done = [name for name, table in ours.items() if table.local]
     candidates = [name for name in theirs if name not in done]
+    lacking: list[TableName] = []
     if every and not force and not options.expect_sync and not options.copy_node:
+        lacking = [name for name in candidates if not theirs[name].local]
         candidates = [name for name in candidates if theirs[name].local]
     picked = pick(patterns, candidates, done, every, force, provider, on_root=False)
     add_table_options.one_with_dest(picked, options)
@@ -208,6 +210,10 @@ def _below(
     parts = create_table.parts(options)
     made: dict[str, list[tuple[TableName, AddTable]]] = {}
     notes: list[str] = []
+    if lacking:
+        why = registry_sync.not_kept(node, lacking)
+        skipped.append(why.message)
+        notes.append(why.hint)
     if not virtual:
         chosen = [options.dest or table for table in picked.chosen]
         require_one_of_tree(local, chosen, [t.dest for t in ours.values() if t.local])

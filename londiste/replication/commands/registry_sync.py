@@ -24,6 +24,7 @@ from londiste.replication.forwarding import combined_queue
 from londiste.replication.model import ReplicatedTable
 from londiste.replication.registration_filter import ALL, RegistrationFilter
 from londiste.replication.tablesync import copy_source
+from londiste.wording import shortened
 
 
 @dataclass(frozen=True)
@@ -133,6 +134,18 @@ class CopyRegistry:
         )
 
 
+def not_kept(node: NodeInfo, lacking: Sequence[TableName]) -> StateError:
+    """Pure: why tables cannot be copied that the provider of ``node`` does not have."""
+    several = len(lacking) > 1
+    return StateError(
+        f"node {node.provider} does not have table{'s' * several} {shortened(lacking)}",
+        detail=f"it is the provider of {node.name}, from which the rows would be copied",
+        hint=f"on node {node.provider}: londiste add-table"
+        f" {'--all' if several else argument(lacking[0])}; or copy from the nearest node that has"
+        " the rows: --find-copy-node; or, if this node already has the rows: --expect-sync",
+    )
+
+
 def require_kept(
     provider: Connection,
     node: NodeInfo,
@@ -145,12 +158,7 @@ def require_kept(
     theirs -- its registration on the provider.  mine -- its rules on the node.
     """
     if theirs is None or not theirs.local:
-        raise StateError(
-            f"node {node.provider} does not have table {table}",
-            detail=f"it is the provider of {node.name}, from which the rows would be copied",
-            hint=f"on node {node.provider}: londiste add-table {argument(table)}; or, if this node"
-            " already has the rows: --expect-sync",
-        )
+        raise not_kept(node, [table])
     refused = copy_source.refusal(
         provider,
         node.queue,

@@ -142,7 +142,18 @@ def test_a_node_that_cannot_be_copied_from_is_refused(
     assert londiste(branch.db, "add-table", "a", "--expect-sync", "--ignore-missing").code == 2
     nodes_of.sites.at(leaf.dsn).execute("select londiste.global_add_table('q', 'a')")
     nodes_of.sites.at(branch.dsn).execute("select londiste.global_add_table('q', 'a')")
-    assert "does not have table" in refused("a", "--create")
+    why = "node branch does not have table public.a"
+    answer = refused("a", "--create")
+    assert why in answer and "--find-copy-node" in answer
+    # All of them: each that cannot be copied is named, and with nothing else nothing is waited for.
+    answer = londiste(leaf.db, "add-table", "--all", "--create")
+    assert answer.code == 0
+    assert f"{why}, skipped" in answer.err and "--find-copy-node" in answer.err
+    assert "nothing to add" in answer.err
+    answer = londiste(leaf.db, "add-table", "--all", "--create", "--wait-sync")
+    assert answer.code == 4 and "no table is replicated" in answer.err
+    (row,) = londiste(leaf.db, "missing", "--json").json["missing"]
+    assert row["why"] == f"{why}: londiste add-table NAME --find-copy-node"
     assert "not between this node and the root" in refused("a", "--create", "--copy-node", "other")
     assert "does not have the rows" in refused("a", "--create", "--copy-node", "branch")
     assert "give one of the two" in refused("a", "--copy-node", "root", "--find-copy-node")
