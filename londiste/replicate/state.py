@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from londiste.cascade import daemons
 from londiste.cascade import sqlapi as nodes
-from londiste.cascade.commands import install_sql
 from londiste.cascade.commands.endpoint import Endpoint
 from londiste.cascade.daemons import Life
 from londiste.cascade.switching import operation_log
@@ -18,7 +17,9 @@ from londiste.db.connection import Connection
 from londiste.db.names import argument
 from londiste.errors import StateError
 from londiste.monitor import lag
+from londiste.monitor.captures import losses
 from londiste.monitor.lag import Position
+from londiste.monitor.queues.model import Finding
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.daemons import worker_runs
 from londiste.pgq import queues
@@ -29,6 +30,7 @@ from londiste.replication.ddl.sqlapi import State, get_scripts
 from londiste.replication.tablesync import wait
 from londiste.replication.tablesync.states import By, from_text, may_take_batch
 from londiste.replication.tablesync.stopped import remedy
+from londiste.wording import shortened
 
 #: Seconds after the longest time until a tick after which its lack is reported.
 _TICK_PATIENCE = 10.0
@@ -36,6 +38,10 @@ _TICK_PATIENCE = 10.0
 _ENDED = (Life.GONE, Life.HUNG, Life.STOPPED)
 #: States of a table as stored, until its rows are there.
 _BEFORE_ROWS = (None, "in-copy")
+
+
+#: The findings by queue, and in it by database.
+Lost = Sequence[Sequence[Sequence[Finding]]]
 
 
 class Held(NamedTuple):
@@ -56,9 +62,10 @@ class NodeState:
     tick_age -- seconds since the newest; None: it lies in the future.
     no_ticker -- the ticker has ended, or hangs.
     copies -- the tables that are not in sync.
-    errors -- of its worker and its copies.
+    errors -- of its worker and its copies, and what its tables lack.
     held -- what else waits for an operator, of its worker or of the ticker.
     copies_paused -- no rows are copied until an operator resumes the copies.
+    losses -- what keeps changes of its tables from it, or from the nodes below.
     """
 
     name: str
@@ -75,6 +82,7 @@ class NodeState:
     copies: tuple[TableStatus, ...] = ()
     held: tuple[Held, ...] = ()
     copies_paused: bool = False
+    losses: tuple[Finding, ...] = ()
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -84,8 +92,12 @@ class NodeState:
     @property
     def in_sync(self) -> bool:
         """Whether all tables are in sync, and no event waits."""
-        caught_up = self.root or (self.ticks is not None and self.ticks <= 1 and self.events == 0)
-        return caught_up and not self.waiting and self.ok == self.tables and not self.errors
+        return self._caught_up and self.ok == self.tables and not self.errors
+
+    @property
+    def _caught_up(self) -> bool:
+        placed = self.root or (self.ticks is not None and self.ticks <= 1 and self.events == 0)
+        return placed and not self.waiting
 
     @property
     def stopped(self) -> dict[str, tuple[str, str]]:
@@ -104,7 +116,10 @@ class NodeState:
             copy.table in self.stopped and not may_take_batch(By.MAIN, from_text(copy.state))
             for copy in self.copies
         )
-        return bool(self.held) or held or 0 < len(self.stopped) == self.tables - self.ok
+        left = self.tables - self.ok - len(self.stopped)
+        failing = len(self.errors) > len(self.losses)
+        lost = bool(self.losses) and not left and (self._caught_up or failing)
+        return bool(self.held) or held or lost or (bool(self.stopped) and not left)
 
 
 def line(state: NodeState, *, lag_known: bool = True) -> str:
@@ -121,7 +136,7 @@ def line(state: NodeState, *, lag_known: bool = True) -> str:
     else:
         words = (_behind(state, "") or "not in sync") + f"; {counted}"
     if state.errors:
-        words += f"; error: {'; '.join(state.errors)}"
+        words += f"; error: {shortened(state.errors, between='; ')}"
     return f"{state.name}: {words}"
 
 
@@ -165,6 +180,10 @@ def stop_waiting(found: Sequence[NodeState], again: str) -> StateError | None:
             what.append(held.what)
             why.append(held.reason)
             do.append(held.remedy)
+        for loss in one.losses:
+            what.append(f"the replication of tables of {one.name}")
+            why.append(f"{one.name}: {loss.what}: {loss.why}")
+            do.append(loss.do)
         for table, (reason, hint) in one.stopped.items():
             what.append(f"the copy of table {table} to {one.name}")
             why.append(reason)
@@ -186,52 +205,37 @@ def overdue(waiting: int, age: float | None, max_lag: float, ticker: Life) -> bo
     return waiting > 0 and (ticker in _ENDED or late)
 
 
-@dataclass(frozen=True)
-class Presence:
-    """What a database has of the replication.
+def look_at_all(
+    sites: Connections, replications: Sequence[Replication], lost: Lost | None = None
+) -> list[list[NodeState]]:
+    """Asks all databases about each queue; empty when one of them is no node any more.
 
-    node -- it is a node of the queue.  sql -- it has the SQL that this command installed.
+    lost -- what was asked lately; None: it is asked now.
     """
-
-    name: str
-    node: bool
-    sql: bool
-
-
-def presence(sites: Connections, replication: Replication) -> list[Presence]:
-    """What each database has of the replication.  Raises NodeUnreachable."""
-    return [
-        Presence(
-            one.name,
-            node_of(sites.at(one.dsn), replication.queue) is not None,
-            install_sql.marked(sites.at(one.dsn), replication.mark),
-        )
-        for one in replication.all
-    ]
-
-
-def incomplete(found: Sequence[Presence]) -> str:
-    """Pure: what an interrupted removal or set-up has left; '' for all or nothing."""
-    nodes_of = [one.name for one in found if one.node]
-    lacking = [one.name for one in found if not one.node]
-    if nodes_of and lacking:
-        return f"{_are(nodes_of, 'a node', 'nodes')}, {_are(lacking, 'no node', 'no nodes')}"
-    left = [one.name for one in found if one.sql]
-    if not nodes_of and left:
-        return f"no database is a node any more or yet, but {', '.join(left)}" + (
-            " has the SQL" if len(left) == 1 else " have the SQL"
-        )
-    return ""
-
-
-def _are(names: Sequence[str], one: str, many: str) -> str:
-    return f"{', '.join(names)} {f'is {one}' if len(names) == 1 else f'are {many}'}"
-
-
-def look_at_all(sites: Connections, replications: Sequence[Replication]) -> list[list[NodeState]]:
-    """Asks all databases about each queue; empty when one of them is no node any more."""
     found = [look(sites, one.queue, one.source, one.targets) for one in replications]
-    return found if all(found) else []
+    if not all(found):
+        return []
+    if lost is None:
+        lost = look_for_losses(sites, replications)
+    return [list(map(_lacking, states, ours)) for states, ours in zip(found, lost, strict=True)]
+
+
+def look_for_losses(sites: Connections, replications: Sequence[Replication]) -> Lost:
+    """What keeps changes of tables from the databases, or from those below.
+
+    Slower than the state: if there is something, each table is looked at.
+    """
+    return [[_losses(sites.at(side.dsn), one.queue) for side in one.all] for one in replications]
+
+
+def _losses(conn: Connection, queue: str) -> list[Finding]:
+    return losses.find(conn, queue) if node_of(conn, queue) is not None else []
+
+
+def _lacking(state: NodeState, found: Sequence[Finding]) -> NodeState:
+    """Pure: the state of a node with what keeps changes of its tables from it."""
+    errors = (*state.errors, *(one.what for one in found))
+    return replace(state, errors=errors, losses=tuple(found))
 
 
 def by_queue(
@@ -273,6 +277,7 @@ def _total(states: Sequence[NodeState]) -> NodeState:
         held=tuple(held for one in states for held in one.held),
         copies_paused=any(one.copies_paused for one in states),
         copies=tuple(copy for one in states for copy in one.copies),
+        losses=tuple(loss for one in states for loss in one.losses),
     )
 
 
@@ -342,6 +347,12 @@ def _placed(
         tick_age=newest.age,
         no_ticker=ticker in _ENDED,
     )
+
+
+def look_at_silent(sites: Connections, target: Endpoint, queue: str) -> NodeState:
+    """Asks a target whose source does not answer."""
+    state = look_at_target(sites, target, queue)
+    return _lacking(state, losses.find(sites.at(target.dsn), queue))
 
 
 def look_at_target(sites: Connections, target: Endpoint, queue: str) -> NodeState:

@@ -23,12 +23,15 @@ from londiste.orchestration import daemons
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.daemons import Daemons
 from londiste.replicate import daemons as ours
-from londiste.replicate import queue_list, setup, state
+from londiste.replicate import presence, queue_list, setup, state
+from londiste.replicate.asked import Asked
 from londiste.replicate.databases import NAME, ReplicateSettings, Replication, clean
 from londiste.wording import shortened
 
 #: Seconds between two looks at the nodes.
 _PERIOD = 0.5
+#: Seconds between two looks at what tables lack.
+_LOSS_PERIOD = 30.0
 #: Seconds that compare waits for a worker.
 _COMPARE_SECONDS = 60.0
 #: Tables that one line names.
@@ -49,7 +52,8 @@ def stay(
 
     Raises StateError when they do not get in sync without an operator.
     """
-    failing, next_watch, forgotten = "", 0.0, not until_sync
+    failing, next_watch, next_losses, forgotten = "", 0.0, 0.0, not until_sync
+    lost: state.Lost = ()
     sites = replications[0].sites()
     try:
         while not signals.stopping:
@@ -60,7 +64,11 @@ def stay(
                 if not forgotten:
                     state.forget_errors(sites, replications)
                     forgotten = True
-                found = state.by_queue(replications, state.look_at_all(sites, replications))
+                if time.monotonic() >= next_losses:
+                    lost = state.look_for_losses(sites, replications)
+                    next_losses = time.monotonic() + _LOSS_PERIOD
+                seen = state.look_at_all(sites, replications, lost)
+                found = state.by_queue(replications, seen)
                 failing = ""
             except (LondisteError, psycopg.Error) as error:
                 message = from_database(error).message
@@ -136,7 +144,7 @@ def status(
     """
     with replications[0].sites() as sites:
         for one in replications:
-            left = state.incomplete(state.presence(sites, one))
+            left = presence.incomplete(presence.presence(sites, one))
             if left:
                 raise StateError(
                     f"a removal or set-up of queue {one.queue} is unfinished: {left}",
@@ -173,10 +181,40 @@ def status_without_source(settings: ReplicateSettings, source: str, targets: Seq
             found = queue_list.of_target(sites.at(dsn), queue)
             for name, node in found:
                 target = endpoint(node.name, dsn, node.worker)
-                seen = state.look_at_target(sites, target, name)
+                seen = state.look_at_silent(sites, target, name)
                 if len(found) > 1:
                     seen = replace(seen, name=f"{node.name}, queue {name}")
                 click.echo(output.cell(state.line(seen, lag_known=False)))
+
+
+def warn(
+    sites: Connections, replications: Sequence[Replication], asked: Asked, *, name_file: bool = True
+) -> None:
+    """Warns about tables that cannot be replicated, and about those that lack changes.
+
+    name_file -- also prints what the remedies need.
+    """
+    conn = sites.at(replications[0].source.dsn)
+    queues = [one.queue for one in replications]
+    for name, why in setup.left_out(conn, queues, asked.selection):
+        output.warning(f"table {name} {why}")
+    found = [
+        (side.name, loss)
+        for one, lost in zip(replications, state.look_for_losses(sites, replications), strict=True)
+        for side, ours in zip(one.all, lost, strict=True)
+        for loss in ours
+    ]
+    for node, loss in found:
+        output.warning(f"{node}: {loss.what}: {loss.why}; {loss.do}")
+    if found and name_file:
+        name_the_file(asked)
+
+
+def name_the_file(asked: Asked) -> None:
+    """Prints what single commands need: they have no settings yet."""
+    if not asked.saved:
+        save_them = asked.repeated("--save", "FILE")
+        output.message(f"settings of other commands: {save_them}, then -c FILE --node NAME")
 
 
 def wait_for_quiet(sites: Connections, replications: Sequence[Replication]) -> None:

@@ -19,7 +19,6 @@ from londiste.daemon.signals import EXIT_INTERRUPTED, stopped
 from londiste.dsn import describe_dsn, with_environment
 from londiste.errors import BadOption, NodeUnreachable, StateError
 from londiste.orchestration import daemons, steps
-from londiste.orchestration.connections import Connections
 from londiste.replicate import daemons as ours
 from londiste.replicate import queue_list, remaining, remove, save, setup
 from londiste.replicate.asked import Asked
@@ -151,7 +150,8 @@ def replicate(
     found = queue_list.identify_all(settings, source, targets, settings.queues)
     if detach and not explain:
         require_state(*(state_file(settings, source, targets[0], s) for s in ("pid", "log")))
-    shares = _checked(found, asked)
+    # In the background it is named at the end.
+    shares = _checked(found, asked, name_file=explain or not detach)
     contents = save.files(file, shares) if file is not None else {}
     for path, content in contents.items():
         save.require_free(path, content)
@@ -220,7 +220,7 @@ def _status(settings: ReplicateSettings, asked: Asked) -> None:
             remove=asked.command("--remove"),
         )
         with found[0].sites() as sites:
-            _warn_left_out(sites, found, asked.selection)
+            live_state.warn(sites, found, asked)
             for name, below in setup.lacking(sites, found, asked.selection):
                 output.warning(f"table {name} is not replicated on {below}")
     for error in silent.values():
@@ -265,7 +265,7 @@ def _run(
         output.message(f"log:               {logfile}")
         output.message(f"look:              {asked.repeated('--status')}")
         output.message(f"stop:              {asked.repeated('--stop')}")
-        _name_the_file(asked)
+        live_state.name_the_file(asked)
         if other is not None:
             return 0
         log = replace(log, logfile=logfile)
@@ -287,7 +287,7 @@ def _run(
             with sync_view(quiet=context.quiet) as view:
                 reached = live_state.stay(replications, signals, children, view, until_sync=again)
         except StateError:
-            _name_the_file(asked)
+            live_state.name_the_file(asked)
             raise
         if not reached:
             output.message("the replication was removed")
@@ -371,7 +371,7 @@ def _verbose(context: options.Context) -> list[str]:
     return ["-v"] * context.verbose or ["-q"]
 
 
-def _checked(replications: Sequence[Replication], asked: Asked) -> list[Share]:
+def _checked(replications: Sequence[Replication], asked: Asked, *, name_file: bool) -> list[Share]:
     """Checks the databases and tables; the queues with the tables of each.  Changes nothing."""
     selection, first = asked.selection, replications[0]
     queues = [one.queue for one in replications]
@@ -392,7 +392,7 @@ def _checked(replications: Sequence[Replication], asked: Asked) -> list[Share]:
         verdict = preflight.preflight(sites, replications, names, allow_code=selection.allow_code)
         skipped = preflight.require(verdict, taken)
         shares = [share.without(skipped) for share in shares]
-        _warn_left_out(sites, replications, selection)
+        live_state.warn(sites, replications, asked, name_file=name_file)
     for text in queue_list.described(shares, first.settings):
         output.message(text)
     return shares
@@ -410,14 +410,6 @@ def _explain(shares: Sequence[Share]) -> None:
     output.steps(found)
 
 
-def _warn_left_out(
-    sites: Connections, replications: Sequence[Replication], selection: setup.Selection
-) -> None:
-    conn = sites.at(replications[0].source.dsn)
-    for name, why in setup.left_out(conn, [one.queue for one in replications], selection):
-        output.warning(f"table {name} {why}")
-
-
 def _say_how_to_continue(asked: Asked, stop: str) -> None:
     """Prints what became of the replication, and the commands that continue or remove it.
 
@@ -428,7 +420,7 @@ def _say_how_to_continue(asked: Asked, stop: str) -> None:
     output.message(f"continue:                   {asked.repeated()}")
     output.message(f"continue in the background: {asked.repeated('--detach')}")
     output.message(f"remove everything:          {asked.command('--remove')}")
-    _name_the_file(asked)
+    live_state.name_the_file(asked)
     if asked.has_passwords:
         output.message("passwords are not printed: give them again, or store them in ~/.pgpass")
     output.message("tables stay; --remove --drop-tables also drops those that were created")
@@ -437,10 +429,3 @@ def _say_how_to_continue(asked: Asked, stop: str) -> None:
 def _say_who_continues(asked: Asked) -> None:
     output.message("ticker and workers continue in another process")
     output.message(f"look:              {asked.repeated('--status')}")
-
-
-def _name_the_file(asked: Asked) -> None:
-    """Prints what single commands need: they have no settings yet."""
-    if not asked.saved:
-        save_them = asked.repeated("--save", "FILE")
-        output.message(f"settings of other commands: {save_them}, then -c FILE --node NAME")

@@ -18,6 +18,7 @@ from londiste.orchestration.daemons import Daemons, Found
 from londiste.orchestration.steps import execute
 from londiste.replicate.databases import ReplicateSettings, identify
 from londiste.replicate.setup import Selection, not_replicated
+from londiste.replicate.state import look_at_all
 from londiste.replication.commands import add_table
 from londiste.replication.model import TableOptions
 from londiste.replication.tablesync.stopped import stored
@@ -145,6 +146,45 @@ def test_a_dry_run_shows_what_remains(
     assert dry(pair, capsys)[1].splitlines() == [
         "1. root: add table public.c",
         f"2. {below.format('2 tables')}",
+    ]
+
+
+def test_tables_that_lack_changes_are_told_with_their_remedies(
+    pair: tuple[Node, Node], capsys: pytest.CaptureFixture[str]
+) -> None:
+    root, leaf = pair
+    root.db.execute("drop table b; drop table a; create table a (id int primary key)")
+    leaf.db.execute("alter table a rename to a8")
+    code, steps, said = dry(pair, capsys, "--exclude", "b")
+    assert (code, steps) == (0, "nothing to do\n")
+    warnings = said.splitlines()
+    lost = "root: table public.{}: its changes are not captured: it "
+    restored = "londiste triggers --restore public.a, then on the nodes below: londiste resync"
+    settings = "with the settings of root: "
+    assert any(lost.format("a") in one and f"; {settings}{restored}" in one for one in warnings)
+    assert any(
+        lost.format("b") in one and f"; {settings}londiste remove-table public.b" in one
+        for one in warnings
+    )
+    renamed = "leaf: table public.a: it was renamed to public.a8"
+    back = '; on node leaf: alter table "public"."a8" rename to "a"; '
+    assert any(renamed in one and back in one for one in warnings)
+    assert said.count("settings of other commands: londiste replicate") == 1
+
+    assert run(cli, ["replicate", root.dsn, leaf.dsn, "--queue", QUEUE, "--status"]) == 0
+    shown, told = capsys.readouterr()
+    first, second, *_ = shown.splitlines()
+    assert first.startswith("root: root, 2 tables; error: table public.a: its changes are not ")
+    assert second.endswith("; 1 table; error: " + renamed.removeprefix("leaf: "))
+    assert back in told and restored in told and "--save FILE, then -c FILE --node NAME" in told
+
+    found = identify(ReplicateSettings(queue_name=QUEUE), root.dsn, [leaf.dsn])
+    with Connections(name="test") as sites:
+        ((above, below),) = look_at_all(sites, [found])
+    assert not above.in_sync and not below.in_sync
+    assert [one.kind for one in (*above.losses, *below.losses)] == [
+        *("capture-lost", "capture-lost"),
+        "renamed",
     ]
 
 

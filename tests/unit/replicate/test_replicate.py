@@ -24,6 +24,7 @@ from londiste.errors import (
     TableChanged,
     UnknownTable,
 )
+from londiste.monitor.queues.model import Finding, Severity
 from londiste.replicate import save
 from londiste.replicate.asked import Asked
 from londiste.replicate.created import drop_statements
@@ -148,6 +149,26 @@ def test_the_wait_ends_when_every_node_waits_for_an_operator() -> None:
     halted = stop_waiting([replace(node(3), held=(waits,))], "again")
     assert halted is not None and halted.hint == "londiste events show; then again"
     assert halted.detail == "b: halted at event 7 of s.t"
+
+
+def test_tables_that_lack_changes_end_the_wait_when_nothing_else_goes_on() -> None:
+    loss = Finding(Severity.CRITICAL, "renamed", "table s.t: it was renamed", "why", "rename it")
+    losing = {"errors": (loss.what,), "losses": (loss,)}
+    root = NodeState("a", True, 3, 3, **losing)
+    synced = NodeState("b", False, 3, 3, 0, 0)
+    lost = replace(synced, **losing)
+    assert not root.in_sync and line(root) == "a: root, 3 tables; error: table s.t: it was renamed"
+    for going in (replace(synced, ok=2), replace(lost, ok=2), replace(lost, events=4)):
+        assert stop_waiting([root, going], "again") is None
+    what = "the replication of tables of"
+    error = stop_waiting([root, synced], "again")
+    assert error is not None and error.message == f"an operator has to continue {what} a"
+    assert error.detail == "a: table s.t: it was renamed: why"
+    assert error.hint == "rename it; then again"
+    # The worker stops at an event of such a table.
+    stopped = replace(lost, events=4, errors=("no table", loss.what))
+    error = stop_waiting([root, stopped], "again")
+    assert error is not None and error.message.endswith(f"{what} a, {what} b")
 
 
 def test_paused_copies_end_the_wait_when_no_other_table_goes_on() -> None:
