@@ -2,13 +2,15 @@
 
 The record is a table that is written in the transaction that creates the objects, by a function
 that accepts only objects of the caller.  It names objects by their oids.  What was dropped and
-created again since, renamed or given to another role is not dropped.
+created again since, renamed or given to another role is not dropped, nor a schema that contains
+anything else.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import psycopg
 
@@ -20,9 +22,13 @@ from londiste.errors import StateError, from_database
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import Step
 from londiste.replicate.databases import NAME
+from londiste.wording import shortened
 
 #: Kinds in the order in which they are dropped; all tables go together, for their keys.
 _ORDER = ("table", "sequence", "function", "procedure", "aggregate", "type", "extension", "schema")
+
+#: Objects of a schema that a message names.
+_NAMED = 3
 
 #: Kind and quoted name.
 Object = tuple[str, str]
@@ -69,11 +75,13 @@ def recorded(conn: Connection, queues: Collection[str]) -> list[Created]:
 
 
 def droppable(
-    found: Iterable[Created], existing: Collection[Object]
+    found: Iterable[Created],
+    existing: Collection[Object],
+    inside: Mapping[str, Collection[Object]] = MappingProxyType({}),
 ) -> tuple[list[Object], dict[Object, str]]:
     """Pure: the objects to drop, and why others of the record are kept.
 
-    existing -- objects of the database now.
+    existing -- objects of the database now.  inside -- what its schemas contain.
     """
     drop: list[Object] = []
     kept: dict[Object, str] = {}
@@ -87,7 +95,23 @@ def droppable(
             kept[one.object] = f"it belongs to {one.owner} now"
         else:
             drop.append(one.object)
+    for schema in [each for each in drop if each[0] == "schema"]:
+        staying = [other for other in inside.get(schema[1], ()) if other not in drop]
+        if staying:
+            drop.remove(schema)
+            kept[schema] = (
+                f"it contains {shortened([' '.join(other) for other in staying], _NAMED)}"
+            )
     return drop, kept
+
+
+def contents(conn: Connection, found: Iterable[Created]) -> dict[str, list[Object]]:
+    """The objects in the schemas that were created and are still there."""
+    inside: dict[str, list[Object]] = {}
+    names = [one.now for one in found if one.kind == "schema" and one.now is not None]
+    for schema, kind, name in tuples(conn, "schema_contents", schemas=names) if names else ():
+        inside.setdefault(str(schema), []).append((str(kind), str(name)))
+    return inside
 
 
 @dataclass(frozen=True)
@@ -138,7 +162,8 @@ def planned(
     conn: Connection, side: Endpoint, queues: Collection[str]
 ) -> tuple[DropCreated | None, Mapping[Object, str]]:
     """The step that drops the created objects, and why others of the record are kept."""
-    drop, kept = droppable(recorded(conn, queues), objects(conn).keys())
+    found = recorded(conn, queues)
+    drop, kept = droppable(found, objects(conn).keys(), contents(conn, found))
     return (DropCreated(side, tuple(queues), tuple(drop)) if drop else None), kept
 
 
@@ -184,7 +209,8 @@ class DropCreated:
 
     def _left(self, conn: Connection) -> list[Object]:
         """The objects of the step that are still those of the record."""
-        drop, _ = droppable(recorded(conn, self.queues), ())
+        record = recorded(conn, self.queues)
+        drop, _ = droppable(record, (), contents(conn, record))
         return [one for one in drop if one in self.found]
 
 

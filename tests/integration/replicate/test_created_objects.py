@@ -22,6 +22,7 @@ class Creates:
 
     database: Database
     names: tuple[str, ...]
+    schema: str = "public"
 
     def describe(self) -> str:
         return "creates"
@@ -31,18 +32,20 @@ class Creates:
 
     def run(self, sites: Connections) -> None:
         self.database.execute("create table theirs (id int)")
+        conn = sites.at(self.database.dsn)
+        conn.execute(f"create schema if not exists {self.schema}".encode())
         for name in self.names:
-            sites.at(self.database.dsn).execute(f"create table public.{name} (id int)".encode())
+            conn.execute(f"create table {self.schema}.{name} (id serial)".encode())
 
 
-def made(database: Database, sites: Connections, *names: str) -> Endpoint:
+def made(database: Database, sites: Connections, *names: str, schema: str = "public") -> Endpoint:
     """A node with created tables; ``theirs`` is another session's."""
     database.execute(
         "select pgq_node.register_location('q', 'n', 'dbname=n', false);"
         " select pgq_node.create_node('q', 'root', 'n', 'w', null, null, null)"
     )
     side = endpoint("n", database.dsn, "w")
-    Recorded(Creates(database, names), side, "q").run(sites)
+    Recorded(Creates(database, names, schema), side, "q").run(sites)
     return side
 
 
@@ -94,6 +97,35 @@ def test_tables_that_are_not_those_of_the_record_are_kept_with_the_reason(
             assert recorded(conn, ["q"]) == []
         finally:
             pgq_db.execute("drop owned by other_owner; drop role other_owner")
+
+
+def test_a_schema_that_contains_what_stays_is_kept(pgq_db: Database) -> None:
+    with Connections(name="test") as sites:
+        side = made(pgq_db, sites, "gone", "own", schema='"A.p"')
+        conn = sites.at(side.dsn)
+        pgq_db.execute('alter table "A.p".own rename to mine')
+        step, kept = created.planned(conn, side, ["q"])
+        assert step is not None and step.found == (("table", '"A.p".gone'),)
+        assert kept == {
+            ("table", '"A.p".own'): 'it was renamed to "A.p".mine',
+            ("schema", '"A.p"'): 'it contains table "A.p".mine',
+        }
+        step.run(sites)
+        assert step.done(sites)
+        pgq_db.execute('drop table "A.p".mine; create table "A.p".late ()')
+        _, kept = created.planned(conn, side, ["q"])
+        assert kept == {("schema", '"A.p"'): 'it contains table "A.p".late'}
+        pgq_db.execute('drop table "A.p".late')
+        step, kept = created.planned(conn, side, ["q"])
+        assert step is not None and step.found == (("schema", '"A.p"'),) and not kept
+        # What gets into it after the plan stays, too.
+        pgq_db.execute('create table "A.p".late ()')
+        step.run(sites)
+        pgq_db.execute('drop table "A.p".late')
+        assert not step.done(sites)
+        step.run(sites)
+        assert step.done(sites)
+        assert pgq_db.value("select count(*) from pg_namespace where nspname = 'A.p'") == 0
 
 
 def test_an_administrator_of_queues_records_no_table_of_others(pgq_db: Database) -> None:
