@@ -74,17 +74,24 @@ class Filling:
     decided: bool
 
 
+def _same_rows(conn: Connection, names: Sequence[str]) -> list[str]:
+    """These tables here, their partitions, and those of which they are partitions."""
+    return [name for (name,) in tuples(conn, "same_rows", names=list(names))] if names else []
+
+
 def filling(conn: Connection, queue: str, dest: TableName) -> list[Filling]:
-    """The other queues that fill a table here."""
+    """The other queues that fill a table here, or some of its partitions."""
+    dests = _same_rows(conn, [str(dest)])
     return [
         Filling(other, TableName.parse(name), decided)
-        for other, name, _, decided in tuples(conn, "filling_queues", queue=queue, dest=str(dest))
+        for other, name, _, decided in tuples(conn, "filling_queues", queue=queue, dests=dests)
     ]
 
 
 def filled(conn: Connection, queue: str) -> frozenset[str]:
     """The tables here, by name, that other queues fill."""
-    return frozenset(row[2] for row in tuples(conn, "filling_queues", queue=queue, dest=None))
+    rows = tuples(conn, "filling_queues", queue=queue, dests=None)
+    return frozenset(_same_rows(conn, [row[2] for row in rows]))
 
 
 def left_behind(there: Connection, here: Connection, queue: str) -> list[tuple[TableName, str]]:
@@ -103,16 +110,17 @@ def left_behind(there: Connection, here: Connection, queue: str) -> list[tuple[T
         if "rows" not in always_kinds(there, queue, table.dest):
             continue
         by = {one.queue for one in filling(here, queue, kept[table.name])}
-        for one in filling(there, queue, table.dest):
-            node = nodes.find_node_info(here, one.queue)
-            if one.queue not in by and (node is None or node.type is not NodeType.ROOT):
-                found.append((table.name, one.queue))
+        for other in dict.fromkeys(one.queue for one in filling(there, queue, table.dest)):
+            node = nodes.find_node_info(here, other)
+            if other not in by and (node is None or node.type is not NodeType.ROOT):
+                found.append((table.name, other))
     return found
 
 
 def captured(conn: Connection, queue: str) -> frozenset[str]:
     """The tables here, by name, that other queues capture."""
-    return frozenset(row[1] for row in tuples(conn, "capturing_queues", queue=queue, dest=None))
+    rows = tuples(conn, "capturing_queues", queue=queue, dests=None)
+    return frozenset(_same_rows(conn, [row[2] for row in rows]))
 
 
 @dataclass(frozen=True)
@@ -200,8 +208,9 @@ def decide(
             return False, notes
         brings.append(other)
     if brings:
+        said = ", ".join(dict.fromkeys(brings))
         notes.append(
-            f"table {table}: its capture also fires for rows that queue {', '.join(brings)} brings"
+            f"table {table}: its capture also fires for rows that queue {said} brings"
             " (ENABLE ALWAYS)"
         )
     return bool(brings), notes
@@ -215,14 +224,15 @@ def below(
     Raises StateError if its changes would run in a circle.
     """
     notes = []
-    for other, _ in tuples(conn, "capturing_queues", queue=queue, dest=str(dest)):
+    dests = _same_rows(conn, [str(dest)])
+    for other, name, here in tuples(conn, "capturing_queues", queue=queue, dests=dests):
         back = circle(sites, conn, queue, table, other)
         if back is None:
-            if "rows" not in always_kinds(conn, other, dest):
+            if "rows" not in always_kinds(conn, other, TableName.parse(here)):
                 notes.append(
                     f"table {table}: rows that queue {queue} brings are not captured for queue"
                     f" {other}; with the settings of its root: londiste triggers --always"
-                    f" {argument(dest)}"
+                    f" {argument(name)}"
                 )
         elif back.closed:
             raise StateError(

@@ -1,7 +1,7 @@
 /*
  * Other queues whose worker on this node writes rows of a table: the table's name there and here, and
  * whether a function of its handler decides which version of a row stays.
- * %(queue)s the queue that asks, whose parts are left out; %(dest)s the table's name here, NULL: all.
+ * %(queue)s the queue that asks, whose parts are left out; %(dests)s names of tables here, NULL: all.
  */
 select o.queue_name, o.table_name, coalesce(o.dest_table, o.table_name) as dest,
     coalesce(o.table_attrs, '') ~ '(^|&)handler=(multimaster|applyfn)(%%28|&|$)' as decided
@@ -10,6 +10,6 @@ from londiste.table_info as o
 where o.local
     and o.queue_name <> %(queue)s
     and n.combined_queue is distinct from %(queue)s
-    and (%(dest)s::text is null or coalesce(o.dest_table, o.table_name) = %(dest)s::text)
+    and (%(dests)s::text[] is null or coalesce(o.dest_table, o.table_name) = any (%(dests)s::text[]))
     and coalesce(o.table_attrs, '') !~ '(^|&)handler=(nop|vtable|qtable|qsplitter)(%%28|&|$)'
 order by o.queue_name, o.table_name

@@ -3,7 +3,8 @@
  * kind, table, detail.  %(queue)s the queue.
  * On a branch tables whose capture does fire for them: it was the root, and now writes no events.
  *
- * second-queue -- the worker of another queue writes rows; detail: that queue.
+ * second-queue -- the worker of another queue writes rows, also of partitions, or by a partitioned table;
+ *     detail: that queue.
  * native-subscription -- a subscription of PostgreSQL writes rows, for which triggers for statements never
  *     fire; detail: its name.
  *
@@ -11,10 +12,10 @@
  * (multimaster, applyfn); a queue whose provider is a node of this queue: it has the rows.
  */
 with kept as (
-    select t.table_name, t.nr, n.node_type, d.dest, londiste.find_table_oid(d.dest) as oid
+    select t.table_name, t.nr, n.node_type,
+        londiste.find_table_oid(coalesce(t.dest_table, t.table_name)) as oid
     from londiste.table_info as t
         join pgq_node.node_info as n on n.queue_name = t.queue_name and n.node_type in ('root', 'branch')
-        cross join lateral (select coalesce(t.dest_table, t.table_name)) as d (dest)
     where t.queue_name = %(queue)s and t.local
 ), subscribed as (
     select distinct r.relid, s.subname
@@ -25,16 +26,22 @@ with kept as (
             union select p.relid::oid from pg_catalog.pg_partition_ancestors(a.srrelid) as p
             union select p.relid::oid from pg_catalog.pg_partition_tree(a.srrelid) as p
         ) as r (relid)
-), written as (
-    select 'second-queue' as kind, k.table_name, k.nr, k.node_type, k.oid, o.queue_name as detail
-    from kept as k
-        join londiste.table_info as o
-            on o.local and o.queue_name <> %(queue)s and coalesce(o.dest_table, o.table_name) = k.dest
+), filled as (
+    select distinct r.relid, o.queue_name
+    from londiste.table_info as o
         join pgq_node.node_info as n
             on n.queue_name = o.queue_name
             and n.node_type <> 'root'
             and n.combined_queue is distinct from %(queue)s
-    where coalesce(o.table_attrs, '')
+        cross join lateral (select londiste.find_table_oid(coalesce(o.dest_table, o.table_name))) as d (oid)
+        cross join lateral (
+            select d.oid
+            union select p.relid::oid from pg_catalog.pg_partition_ancestors(d.oid) as p
+            union select p.relid::oid from pg_catalog.pg_partition_tree(d.oid) as p
+        ) as r (relid)
+    where o.local
+        and o.queue_name <> %(queue)s
+        and coalesce(o.table_attrs, '')
             !~ '(^|&)handler=(multimaster|applyfn|nop|vtable|qtable|qsplitter)(%%28|&|$)'
         and not exists (
             select from pgq_node.local_state as s
@@ -43,6 +50,10 @@ with kept as (
                 join pgq_node.node_location as m
                     on m.queue_name = %(queue)s and m.node_location = p.node_location
             where s.queue_name = n.queue_name and s.consumer_name = n.worker_name)
+), written as (
+    select 'second-queue' as kind, k.table_name, k.nr, k.node_type, k.oid, o.queue_name as detail
+    from kept as k
+        join filled as o on o.relid = k.oid
     union all
     select 'native-subscription', k.table_name, k.nr, k.node_type, k.oid, s.subname
     from kept as k

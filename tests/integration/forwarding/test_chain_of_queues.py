@@ -63,17 +63,19 @@ class Chain:
         found: list[dict[str, Any]] = self.run("q", self.z2, *command, "--json").json["findings"]
         return [one for one in found if one["kind"] in {"second-queue", "native-subscription"}]
 
-    def captures_replicated_rows(self) -> bool:
-        """Whether a row that a worker writes into z2 is in queue q."""
+    def captures_replicated_rows(self, table: str = "t") -> bool:
+        """Whether a row that a worker writes into a table of z2 is in queue q."""
         with self.z2.connect(autocommit=True) as conn:
             conn.execute("set session_replication_role = replica")
-            conn.execute("truncate public.t")
+            conn.execute(f"truncate public.{table}")
             before = self.events()
-            conn.execute("insert into public.t values (1)")
+            conn.execute(f"insert into public.{table} values (1)")
         return self.events() > before
 
     def events(self) -> int:
-        return int(self.z2.value("select count(*) from pgq.event_template where ev_extra1 ~ 't$'"))
+        return int(
+            self.z2.value("select count(*) from pgq.event_template where ev_extra1 ~ '^public'")
+        )
 
 
 @pytest.fixture
@@ -171,6 +173,36 @@ def test_a_new_root_that_lacks_the_queue_of_another_one_is_refused(
     chain.z1.execute("select pgq.force_tick('p'), pgq.ticker('p')")
     chain.ok("p", z3, "add-table", "t", "--expect-sync")
     chain.ok("q", chain.z2, *words)
+
+
+def test_partitions_and_their_partitioned_table_are_the_same_rows(chain: Chain) -> None:
+    # One queue fills the partition, the other captures the partitioned table; and the reverse.
+    pairs = {"above_1": "above", "below": "below_1"}
+    for place in (chain.z1, chain.z2):
+        for name in ("above", "below"):
+            place.execute(
+                f"create table {name} (id int primary key) partition by range (id);"
+                f" create table {name}_1 partition of {name} for values from (0) to (9)"
+            )
+    chain.ok("q", chain.z2, "add-table", *pairs.values())
+    chain.ok("p", chain.z1, "add-table", *pairs)
+    chain.z1.execute("select pgq.force_tick('p'), pgq.ticker('p')")
+    said = chain.ok("p", chain.z2, "add-table", *pairs, "--expect-sync", "--no-triggers").err
+    for table in pairs.values():
+        assert f"londiste triggers --always public.{table}" in said
+    found = chain.found("check")
+    assert {one["what"].split()[3] for one in found} == {"public.above", "public.below_1"}
+    chain.ok("q", chain.z2, "triggers", "--always")
+    assert chain.found("check") == []
+    for filled in pairs:
+        assert chain.captures_replicated_rows(filled), filled
+    # Added while the other queue fills the rows, they fire at once.
+    chain.ok("q", chain.z2, "remove-table", *pairs.values())
+    said = chain.ok("q", chain.z2, "add-table", *pairs.values()).err
+    for table in pairs.values():
+        assert f"table public.{table}: its capture also fires" in said
+    for filled in pairs:
+        assert chain.captures_replicated_rows(filled), filled
 
 
 def test_rows_of_a_native_subscription_are_captured_by_row(
