@@ -141,10 +141,49 @@ def circle(
 ) -> Circle | None:
     """How rows of a table that ``queue`` brings come from queue ``back_to``; None: they do not.
 
+    back_to -- its root is here: other cascades may have queues of that name.
     Walks up to the root of the queue, and along the queues that fill the table there.
     Raises NodeUnreachable for a node on the way.
     """
-    return _circle(sites, conn, queue, table, back_to, closed=True, passed=frozenset())
+    home = _own_place(conn, back_to)
+    return _circle(sites, conn, queue, table, home, closed=True, passed=frozenset())
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A node of a queue."""
+
+    queue: str
+    node: str
+    location: str
+
+
+def _places(conn: Connection, queue: str) -> set[_Place]:
+    """The nodes of a queue that this one knows."""
+    return {_Place(queue, m.name, m.location) for m in nodes.get_queue_locations(conn, queue)}
+
+
+def _own_place(conn: Connection, queue: str) -> _Place:
+    own = nodes.get_node_info(conn, queue).name
+    return next((one for one in _places(conn, queue) if one.node == own), _Place(queue, own, ""))
+
+
+def _root(sites: Connections, conn: Connection, queue: str) -> Connection:
+    """Walks up from a node of a queue to its root."""
+    seen: set[str] = set()
+    info = nodes.get_node_info(conn, queue)
+    while info.type is not NodeType.ROOT and info.name not in seen:
+        seen.add(info.name)
+        conn = sites.at(sites.reach(info.provider_location, info.provider))
+        info = nodes.get_node_info(conn, queue)
+    return conn
+
+
+def _comes_from(sites: Connections, conn: Connection, queue: str, home: _Place) -> bool:
+    """Whether a queue of this node is that of the root ``home``, and not of another cascade."""
+    if queue != home.queue:
+        return False
+    return home in _places(conn, queue) or home == _own_place(_root(sites, conn, queue), queue)
 
 
 def _circle(
@@ -152,32 +191,27 @@ def _circle(
     conn: Connection,
     queue: str,
     table: TableName,
-    back_to: str,
+    home: _Place,
     *,
     closed: bool,
-    passed: frozenset[str],
+    passed: frozenset[_Place],
 ) -> Circle | None:
-    seen: set[str] = set()
-    info = nodes.get_node_info(conn, queue)
-    while info.type is not NodeType.ROOT and info.name not in seen:
-        seen.add(info.name)
-        conn = sites.at(sites.reach(info.provider_location, info.provider))
-        info = nodes.get_node_info(conn, queue)
+    conn = _root(sites, conn, queue)
+    place = _own_place(conn, queue)
+    if place in passed:
+        return None
     known = tables.get_tables(conn, queue, [table]).get(table)
     if known is None or not known.local:
         return None
     closed = closed and "rows" in always_kinds(conn, queue, known.dest)
-    passed |= {queue}
+    passed |= {place}
     for one in filling(conn, queue, known.dest):
-        if one.queue == back_to:
+        if _comes_from(sites, conn, one.queue, home):
             rows = tuples(conn, "always_triggers", queue=queue, table=str(known.dest))
-            return Circle(closed, info.name, "; ".join(statement for (statement,) in rows))
-        if one.queue not in passed:
-            found = _circle(
-                sites, conn, one.queue, one.table, back_to, closed=closed, passed=passed
-            )
-            if found is not None:
-                return found
+            return Circle(closed, place.node, "; ".join(statement for (statement,) in rows))
+        found = _circle(sites, conn, one.queue, one.table, home, closed=closed, passed=passed)
+        if found is not None:
+            return found
     return None
 
 

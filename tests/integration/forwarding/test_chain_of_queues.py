@@ -138,6 +138,27 @@ def test_rows_that_come_back_to_their_origin_are_not_captured_again(chain: Chain
     assert not chain.captures_replicated_rows()
 
 
+def test_another_cascade_of_the_same_queue_name_closes_no_circle(
+    chain: Chain, new_database: Callable[..., Database]
+) -> None:
+    # x0 -> z1 by a queue q of its own, z1 -> z2 by queue p, and z2 is the root of another queue q.
+    x0 = new_database(pgq=True)
+    x0.execute("create table t (id int primary key)")
+    chain.node("q", "z2", x0)
+    chain.node("q", "z1", chain.z1, x0)
+    chain.ok("q", x0, "add-table", "t")
+    x0.execute("select pgq.force_tick('q'), pgq.ticker('q')")
+    chain.ok("q", chain.z1, "add-table", "t", "--expect-sync", "--no-triggers")
+    chain.ok("p", chain.z1, "triggers", "--always", "t")
+    chain.ok("q", chain.z2, "add-table", "t")
+    said = chain.ok("p", chain.z2, "add-table", "t", "--expect-sync", "--no-triggers").err
+    assert "londiste triggers --always public.t" in said
+    chain.ok("q", chain.z2, "triggers", "--always", "t")
+    assert chain.captures_replicated_rows()
+    chain.ok("q", chain.z2, "remove-table", "t")
+    assert "its capture also fires" in chain.ok("q", chain.z2, "add-table", "t").err
+
+
 def test_a_new_root_that_lacks_the_queue_of_another_one_is_refused(
     chain: Chain, new_database: Callable[..., Database]
 ) -> None:
