@@ -21,7 +21,7 @@ from londiste.cascade.model import NodeInfo, NodeType
 from londiste.db import call
 from londiste.db.connection import Connection
 from londiste.db.names import TableName, argument
-from londiste.db.queries import first, tuples
+from londiste.db.queries import fetch, first, tuples
 from londiste.errors import LondisteError, StateError
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.lock_retry import with_table
@@ -72,6 +72,21 @@ class Filling:
     queue: str
     table: TableName
     decided: bool
+
+
+def subscribed(conn: Connection) -> dict[TableName, str]:
+    """The tables here that subscriptions of PostgreSQL fill, and one of these each."""
+    rows = fetch(conn, "subscribed_tables")
+    return {TableName(row["schema"], row["name"]): row["subscription"] for row in rows}
+
+
+def native_note(table: TableName, subscription: str) -> str:
+    """Pure: what is said of a captured table that a subscription of PostgreSQL fills."""
+    return (
+        f"table {table}: rows that subscription {subscription} of PostgreSQL brings are not"
+        " captured; if Londiste does not bring them back to their origin: londiste triggers"
+        f" --always {argument(table)}"
+    )
 
 
 def _same_rows(conn: Connection, names: Sequence[str]) -> list[str]:

@@ -183,10 +183,7 @@ def examine(conn: Connection, dsn: str, *, rows: bool = False) -> DatabaseFacts:
             sql=state,
             xml=has_xml(conn),
             silenced=replication_role.find(conn),
-            subscribed={
-                TableName(row["schema"], row["name"]): row["subscription"]
-                for row in fetch(conn, "subscribed_tables")
-            },
+            subscribed=replicated_rows.subscribed(conn),
             excess=default_rights.find(conn),
             unreadable=tuple(unreadable),
             **_decoded(server),

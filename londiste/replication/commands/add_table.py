@@ -149,6 +149,7 @@ def _on_root(
     known = {s.name for s in tables.get_seq_list(local, node.queue) if s.local}
     captures = not virtual and options.triggers
     filled = replicated_rows.filled(local, node.queue) if captures else frozenset()
+    subscribed = replicated_rows.subscribed(local) if captures else {}
     for table in picked.chosen:
         dest = options.dest or table
         if skip and not virtual and dest not in facts:
@@ -166,6 +167,8 @@ def _on_root(
             always, said = replicated_rows.decide(sites, local, node.queue, table, dest)
             step = replace(step, always=always)
             notes += said
+        if dest in subscribed:
+            notes.append(replicated_rows.native_note(table, subscribed[dest]))
         if step.with_sequences and dest in facts:
             wanted = tuple(name for name in facts[dest].sequences if name not in known)
             known |= set(wanted)

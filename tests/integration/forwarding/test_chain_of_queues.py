@@ -257,5 +257,10 @@ def test_rows_of_a_native_subscription_are_captured_by_row(
             ),
             what="the event of a row of the subscription",
         )
+        # Added while the subscription fills the table, it names the command at once.
+        assert londiste(root.db, "remove-table", "t").code == 0
+        said = londiste(root.db, "add-table", "t").err
+        assert "rows that subscription native_rows of PostgreSQL brings are not captured" in said
+        assert "londiste triggers --always public.t" in said
     finally:
         root.db.execute("drop subscription native_rows")
