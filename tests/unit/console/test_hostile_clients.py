@@ -100,10 +100,14 @@ def test_a_page_that_is_not_read_gives_its_place_back(
 
         def live() -> int:
             conn = http.client.HTTPConnection(*place, timeout=20)
-            conn.request("GET", "/live/cascade")
-            status = conn.getresponse().status
-            conn.close()
-            return status
+            try:
+                conn.request("GET", "/live/cascade")
+                return conn.getresponse().status
+            except ConnectionResetError:
+                # On a busy machine this client reads too late as well.
+                return 0
+            finally:
+                conn.close()
 
         wait_for(lambda: live() == 503, timeout=20, what="the place to be taken")
         wait_for(lambda: live() == 200, timeout=20, what="the place to be free")
