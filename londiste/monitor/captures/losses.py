@@ -39,7 +39,7 @@ def _find(conn: Connection, queue: str) -> list[Finding]:
     for kind, table, detail in tuples(conn, "table_doubts", queue=queue):
         # The capture of a root says that its table does not exist.
         if kind in _LACKING and not (root and kind == "missing"):
-            severity, what, why, do = doubt(kind, table, detail, queue, root=root)
+            severity, what, why, do = doubt(kind, table, detail, queue, node.name, root=root)
             found.append(Finding(severity, kind, what, why, do, queue))
     return [
         replace(one, do=_placed(one.do, node.name))
