@@ -67,7 +67,8 @@ TABLES: Mapping[str, tuple[str, str]] = {
     "capture-broken": (
         "Writes of a table fail: an argument of its trigger (when=, ev_extra2=, pkey= …) names a"
         " column that was renamed or dropped, or does not fit for another reason. A"
-        " warning: it is not known, because another session locks a table that the argument names.",
+        " warning: it is not known, because another session locks a table that the argument names;"
+        " or the node is a branch, whose writes fail only when it becomes the root.",
         "Correct the argument in the statement of the finding, and run it in psql; or undo the"
         " change of the table. londiste.refresh_capture does not help: it keeps the arguments.",
     ),

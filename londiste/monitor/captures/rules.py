@@ -21,6 +21,8 @@ WIDE_BYTES = 1 << 20
 
 #: Of a table of a branch that is not captured.
 UNREADY = "its capture is lost, this branch cannot become the root"
+#: Writes of a table of a branch, which refuses all.
+UNTIL_ROOT = "would fail if this branch became the root,"
 _Make = Callable[[Severity, str, str, str, str], Finding]
 
 
@@ -144,9 +146,10 @@ def _table(one: CaptureFacts, queue: str) -> list[Finding]:
     elif one.broken and one.broken.fault is not None:
         found.append(
             finding(
-                Severity.CRITICAL,
+                Severity.CRITICAL if one.root else Severity.WARNING,
                 "capture-broken",
-                f"writes of it fail at an argument of its trigger: {one.broken.argument}",
+                f"writes of it {'fail' if one.root else UNTIL_ROOT} at an argument of its trigger:"
+                f" {one.broken.argument}",
                 one.broken.fault,
                 f"in psql, with the argument corrected: {one.broken.help}",
             )

@@ -26,7 +26,7 @@ from londiste.orchestration.plan import CommandPlan
 from londiste.orchestration.steps import Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands.column_checks import loses, narrower
-from londiste.replication.ddl.sqlapi import refresh_captures
+from londiste.replication.ddl import captures
 from londiste.replication.model import ReplicatedTable
 from londiste.replication.patterns import table_meant
 
@@ -150,7 +150,7 @@ class AddColumns:
             _require_types(conn, self.table, self.types)
             # Of types and identifiers that the provider's catalog has quoted.
             owner.run(conn, self.table, self.statement)
-            refresh_captures(conn)
+            captures.warn(captures.refresh(conn))
 
         with_table(sites, self.dsn, self.table, self.node, work)
 

@@ -149,6 +149,7 @@ def plan(sites: Connections, dsn: str, queue: str, names: Sequence[TableName] = 
     node = nodes.get_node_info(local, queue)
     found = collect(local, queue, names)
     steps: list[Step] = []
+    unfit: list[UnfitArgument] = []
     notes = []
     for table in _chosen(local, queue, names):
         states = {one.state for one in found if one.table == str(table.dest)}
@@ -164,9 +165,12 @@ def plan(sites: Connections, dsn: str, queue: str, names: Sequence[TableName] = 
         if not stale and node.type is not NodeType.LEAF:
             anew = _anew(sites, local, node, table, lost="missing" not in states)
             notes += _unknown(local, node, table, states, anew)
-        steps.append(
-            Mend(node.name, dsn, queue, table.name, table.dest, node.type.value, stale, anew)
-        )
+        mend = Mend(node.name, dsn, queue, table.name, table.dest, node.type.value, stale, anew)
+        fault = mend.fault(local)
+        if fault is not None:
+            unfit.append(fault)
+            continue
+        steps.append(mend)
         if not stale and node.type is not NodeType.LEAF:
             do = (
                 f"on every node below: londiste resync {argument(table.name)}"
@@ -176,6 +180,8 @@ def plan(sites: Connections, dsn: str, queue: str, names: Sequence[TableName] = 
             notes.append(
                 f"table {table.name}: changes since its capture was lost are not in the queue; {do}"
             )
+    if unfit:
+        steps.append(Unfit(node.name, dsn, queue, tuple(unfit)))
     return CommandPlan(tuple(steps), notes=tuple(notes))
 
 
@@ -246,6 +252,43 @@ def _native_options(
 
 
 @dataclass(frozen=True)
+class UnfitArgument:
+    """A table whose trigger cannot be recreated: an argument does not fit.
+
+    fault -- why; help -- the statement that creates it again with the same arguments.
+    """
+
+    table: TableName
+    argument: str
+    fault: str
+    help: str
+
+
+@dataclass(frozen=True)
+class Unfit(NodeStep):
+    """Ends the command with the tables that stay as they are; the last step."""
+
+    tables: tuple[UnfitArgument, ...]
+
+    def describe(self) -> str:
+        names = ", ".join(str(one.table) for one in self.tables)
+        return f"{self.node}: refuse the triggers of {names}: their arguments do not fit"
+
+    def done(self, sites: Connections) -> bool:
+        return False
+
+    def run(self, sites: Connections) -> None:
+        """Raises BadOption."""
+        names = ", ".join(str(one.table) for one in self.tables)
+        raise BadOption(
+            f"trigger arguments do not fit their tables: {names}",
+            detail="; ".join(f"{one.table}: {one.argument}: {one.fault}" for one in self.tables),
+            hint="in psql, with the arguments corrected: "
+            + "; ".join(one.help for one in self.tables),
+        )
+
+
+@dataclass(frozen=True)
 class Mend(NodeStep):
     """Recreates the triggers of one table, with the options that can still be read.
 
@@ -264,6 +307,21 @@ class Mend(NodeStep):
     def done(self, sites: Connections) -> bool:
         found = collect(sites.at(self.dsn), self.queue, [self.table])
         return all(one.state == "ok" for one in found)
+
+    def fault(self, conn: Connection) -> UnfitArgument | None:
+        """The argument for which the database would refuse the trigger."""
+        if self.node_type == "leaf":
+            return None
+        found = first(
+            conn,
+            "argument_fault",
+            queue=self.queue,
+            table=str(self.table),
+            dest=str(self.dest),
+            words=list(self._words(conn)),
+            node_type=self.node_type,
+        )
+        return None if found is None else UnfitArgument(self.table, *found)
 
     def run(self, sites: Connections) -> None:
         """Raises LockTimeout when the table stays locked."""

@@ -28,7 +28,7 @@ from londiste.errors import (
     from_database,
 )
 from londiste.replication import sqlapi as tables
-from londiste.replication.ddl import rows
+from londiste.replication.ddl import captures, rows
 from londiste.replication.ddl import sqlapi as state
 from londiste.replication.ddl.agreement import (
     came_before,
@@ -94,6 +94,7 @@ def run_part(
     if not state.execute_start(conn, queue, name, text, attrs, root=root, others=others):
         return "already"
     done = "not here"
+    unfit = captures.unfit(conn) if root else ()
     touched = rows.untouched(conn, queue, root=root)
     changed: set[str] = set()
     if wanted_here(conn, queue, name, attrs, node=node, event_id=event_id):
@@ -124,6 +125,19 @@ def run_part(
             _check_own_schemas(conn, name, ours, node=node, event_id=event_id)
             touched = watch.end(conn, statements)
         changed = _check(conn, queue, name, before, node=node, event_id=event_id)
+        left = captures.refresh(conn)
+        broken = captures.newly_unfit(left, unfit) if root else []
+        if broken:
+            raise failed(
+                name,
+                node,
+                "; ".join(map(str, broken)),
+                "each write into the table would fail",
+                "create the capture in the script, after the change, with the argument corrected: "
+                + "; ".join(one.in_script for one in broken),
+                event_id,
+            )
+        captures.warn(left)
         _check_sequences(conn, name, sequences, node=node, event_id=event_id)
         if not root:
             check_rules(conn, queue, name, columns, node=node, event_id=event_id)
@@ -278,7 +292,7 @@ def _check_own_schemas(
 def _check(
     conn: Connection, queue: str, name: str, before: object, *, node: str, event_id: int | None
 ) -> set[str]:
-    """Checks a script's changes of replicated objects: refuses them, or adapts capture.
+    """Checks a script's changes of replicated objects: refuses them.
 
     Returns the tables whose columns it has changed, by their names here.
     """
@@ -295,8 +309,6 @@ def _check(
                 " table again after the script",
                 event_id,
             )
-    for changed in state.refresh_captures(conn):
-        log.info("table %s: capture recreated", changed)
     return {table for table, _ in changes}
 
 

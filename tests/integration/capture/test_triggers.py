@@ -83,6 +83,29 @@ def test_a_capture_that_is_disabled_is_made_again_and_the_gap_is_said(
     assert root.db.value("select tgenabled from pg_trigger where tgname = 'plain'") == "D"
 
 
+def test_captures_that_do_not_fit_keep_no_other_from_coming_back(
+    pair: tuple[Node, Node], londiste: CommandLine
+) -> None:
+    root, _ = pair
+    for name in ("a", "b"):
+        root.db.execute(f"create table {name} (id int primary key, v text)")
+        added = londiste(root.db, "add-table", name, "--trigger-arg", "when=v > ''")
+        assert added.code == 0, added.err
+    root.db.execute("alter table a rename v to w; alter table b rename v to w")
+    root.db.execute("alter table b disable trigger user; alter table t disable trigger user")
+    answer = londiste(root.db, "triggers", "--restore")
+    assert answer.code == 2, answer.err
+    assert "root: recreate the triggers of table public.t" in answer.err
+    assert "arguments do not fit their tables: public.a, public.b" in answer.err
+    left = {row["table"] for row in shown(root, londiste) if row["state"] != "ok"}
+    assert left == {"public.a", "public.b"}
+    # The statements of the hint help.
+    hint = answer.err.rpartition("with the arguments corrected: ")[2].partition("\n")[0]
+    assert hint.count("when=v") == 2
+    root.db.execute(hint.replace("when=v", "when=w"))
+    assert states(root, londiste) == {"ok"}
+
+
 #: What takes a capture away: the triggers are disabled, some are dropped, all are dropped.
 LOSSES = {
     "disabled": "alter table mine disable trigger user",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from tests.fixtures.line import QUEUE
 from tests.fixtures.scripts import Tree
 
@@ -278,3 +280,48 @@ def test_a_dry_run_refuses_what_the_command_refuses(tree: Tree) -> None:
     assert other.code == 3
     below = tree.execute("g.sql", "select 1", "--dry-run", node=tree.leaf)
     assert below.code == 3
+
+
+def test_an_argument_that_no_longer_fits_its_table_stops_no_script_for_other_tables(
+    tree: Tree,
+) -> None:
+    keep = "create function keep(text) returns bool language sql as 'select true'"
+    for node, words in ((tree.root, ()), (tree.branch, ("--expect-sync",))):
+        node.database.execute(f"create table u (id int primary key, v text); {keep}")
+        done = tree.run(node, "add-table", "u", *words, "--trigger-arg", "when=keep(v)")
+        assert done.code == 0, str(done)
+        tree.line.tick()
+        tree.once(tree.branch)
+    for node in (tree.root, tree.branch):
+        node.database.execute("drop function keep(text); alter table u add loc int")
+    told = tree.fine("t.sql", "alter table t add n int").err
+    assert "table public.u: its capture is left as it is: trigger argument 'when=keep(v)'" in told
+    # It was so before the script, which adds a column.
+    tree.fine("u.sql", "--*-- Need-Table: public.u\nalter table u add m int")
+    tree.catch_up()
+    assert tree.rows("select n from t") == []
+    [found] = [
+        one
+        for one in json.loads(tree.run(tree.branch, "check", "--json").out)["findings"]
+        if one["kind"] == "capture-broken"
+    ]
+    assert found["severity"] == "warning" and "if this branch became the root" in found["what"]
+
+
+def test_a_renamed_column_of_an_argument_is_renamed_together_with_its_capture(tree: Tree) -> None:
+    for node in (tree.root, tree.branch):
+        node.database.execute(
+            f"select londiste.create_capture('{QUEUE}', 'public.t', '{{when=v is not null}}')"
+        )
+    rename = "alter table t rename v to w;"
+    done = tree.execute("r.sql", rename)
+    assert done.code == 5 and "'when=v is not null' does not fit table public.t" in done.err, done
+    tree.root.database.execute("insert into t values (1, 'a'), (2, null)")
+    tree.fine(
+        "w.sql",
+        f"{rename} select londiste.create_capture('{QUEUE}', 'public.t',"
+        f" array[$$when=w <> ''$$]) from pgq.queue where queue_name = '{QUEUE}'",
+    )
+    tree.root.database.execute("insert into t values (3, 'c'); delete from t where id = 2")
+    tree.catch_up()
+    assert tree.rows("select * from t order by id") == [(1, "a"), (3, "c")]

@@ -333,6 +333,17 @@ def test_a_table_without_columns_gets_no_capture(app: Session) -> None:
     app.execute("select londiste.create_capture('q', 'empty', '{deny}')")
 
 
+def test_an_argument_that_does_not_fit_keeps_no_script_from_running(app: Session) -> None:
+    app.execute("create table other (id int4 primary key)")
+    app.execute("select londiste.create_capture('q', 't', '{when=n > 1}')")
+    app.execute("select londiste.create_capture('q', 'other', '{pkey=id}')")
+    app.execute("alter table t rename n to m; alter table other add v text")
+    refresh = "select * from londiste.refresh_captures()"
+    assert app.execute(refresh).fetchall() == [("public.other",)]
+    app.execute("alter table t rename m to n; alter table t add more int")
+    assert app.execute(refresh).fetchall() == [("public.t",)]
+
+
 def test_a_table_that_has_lost_its_columns_keeps_no_script_from_running(app: Session) -> None:
     capture(app, "row")
     app.execute("create table other (id int4 primary key)")

@@ -247,6 +247,26 @@ def test_changes_of_a_partition_are_captured_under_the_name_of_its_parent(
     )
 
 
+@pytest.mark.parametrize("kind", ["root", "branch"])
+def test_an_argument_that_does_not_fit_the_parent_stops_no_branch(
+    pgq_db: Database, kind: str
+) -> None:
+    make_root(pgq_db) if kind == "root" else make_branch(pgq_db)
+    pgq_db.execute("create table t (id int primary key, at timestamptz, v text)")
+    if kind == "branch":
+        ret(pgq_db, "londiste.global_add_table", "q", "public.t")
+    words = ["expect_sync", "tgflags=C", "when=v is not null"]
+    ret(pgq_db, "londiste.local_add_table", "q", "public.t", words)
+    pgq_db.execute("alter table t rename v to w")
+    if kind == "root":
+        with pytest.raises(psycopg.Error, match="does not fit table"):
+            make(pgq_db, "t_2024_05", table="t", field="at")
+        return
+    assert make(pgq_db, "t_2024_05", table="t", field="at") == 1
+    with pytest.raises(psycopg.Error, match="change not allowed"):
+        pgq_db.execute("insert into t_2024_05 values (1, '2024-05-06')")
+
+
 def test_whoever_sees_the_parent_by_policy_does_not_see_past_it(db: Database) -> None:
     db.execute('alter table "S x"."T.y" enable row level security')
     make(db, "S x.part")

@@ -6,8 +6,9 @@ as $$
 /*
  * Recreates all captures of this database whose tables have changed.  Returns the table names.
  *
- * A table that has lost all its columns keeps its capture as it is.  Call it in the transaction of
- * the change, which already locks the table.
+ * A table that has lost all its columns keeps its capture as it is, and so, with a warning, does one that an
+ * argument of its capture does not fit: the owner of one table must not stop what is done for others.
+ * Call it in the transaction of the change, which already locks the table.
  */
 declare
     v_capture record;
@@ -19,9 +20,14 @@ begin
         where position(quote_literal(londiste._capture_signature(c.relid)) in p.prosrc) = 0
             and exists (select from pgq._row_columns(c.relid))
     loop
-        perform londiste.create_capture(v_capture.args[1], v_capture.name, v_capture.args[3:], v_capture.args[2]);
-        table_name := v_capture.name;
-        return next;
+        begin
+            perform londiste.create_capture(v_capture.args[1], v_capture.name, v_capture.args[3:], v_capture.args[2]);
+            table_name := v_capture.name;
+            return next;
+        exception
+            when sqlstate 'LD005' then
+                raise warning 'capture of % is left as it is: %', v_capture.name, sqlerrm;
+        end;
     end loop;
 end;
 $$;

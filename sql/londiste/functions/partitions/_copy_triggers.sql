@@ -8,6 +8,9 @@ as $$
  *
  * The events of replication triggers carry the name of the parent, because no subscriber knows
  * the partition.
+ *
+ * Where an argument of the capture does not fit the parent, writes of the partition are refused on a branch,
+ * as those of the parent will fail when it becomes the root.  A worker goes on there; a root raises LD005.
  */
 declare
     v_trigger record;
@@ -23,10 +26,26 @@ begin
     loop
         -- A parent that had no partition before may be captured by statement, rows of
         -- partitions included, which would then be captured twice.
-        perform londiste.refresh_capture(v_trigger.args[1], londiste._plain_name(i_from));
-        perform londiste.create_capture(v_trigger.args[1], v_name, v_trigger.args[3:], v_trigger.args[2]);
-        perform londiste.fire_always(v_trigger.args[1], v_name,
-            londiste._always_kinds(v_trigger.args[1], i_from));
+        begin
+            perform londiste.refresh_capture(v_trigger.args[1], londiste._plain_name(i_from));
+            perform londiste.create_capture(v_trigger.args[1], v_name, v_trigger.args[3:], v_trigger.args[2]);
+            perform londiste.fire_always(v_trigger.args[1], v_name,
+                londiste._always_kinds(v_trigger.args[1], i_from));
+        exception
+            when sqlstate 'LD005' then
+                if not exists (
+                    select from pgq_node.node_info as n
+                    where n.queue_name = v_trigger.args[1] and n.node_type = 'branch')
+                then
+                    raise;
+                end if;
+                raise warning using
+                    message = format('partition %s is not captured: %s', v_name, sqlerrm),
+                    detail = 'writes of it are refused',
+                    hint = format('with the argument corrected: select londiste.create_capture(%L, %L, %L, %L)',
+                        v_trigger.args[1], v_name, v_trigger.args[3:], v_trigger.args[2]);
+                perform londiste.create_capture(v_trigger.args[1], v_name, '{deny}'::text[], null::text);
+        end;
     end loop;
 
     for v_trigger in

@@ -13,6 +13,8 @@ as $$
  *
  * A renamed or dropped column, for example, leaves when=COLUMN > 1 with a name that nothing has.
  *
+ * Those of a branch fail when it has become the root.
+ *
  * table_name -- the table in this database.  fault -- NULL: not known, because another session locks a table
  *     that the argument names.  help -- the statement that creates the trigger again with
  *     the same arguments.  The argument has to be corrected in it first.
