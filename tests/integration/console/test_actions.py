@@ -112,6 +112,7 @@ def test_a_failed_event_is_shown_without_values_and_skipped(
     open_page.locator("pre", has_text="secret-row").wait_for()
     open_page.locator("pre", has_text="local-secret").wait_for()
     assert open_page.get_by_role("link", name="Skip this event").count() == 0
+    open_page.close()
     assert process.stop() == 0
 
     page.goto(f"{acting}/failed")
