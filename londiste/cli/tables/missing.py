@@ -13,7 +13,7 @@ from londiste.cli import options, output
 from londiste.cli.documents import Rows
 from londiste.cli.plan_output import sites
 from londiste.db.connection import session
-from londiste.db.names import TableName
+from londiste.db.names import TableName, argument
 from londiste.db.queries import tuples
 from londiste.errors import LondisteError, StateError
 from londiste.handlers.base import ALL
@@ -127,7 +127,8 @@ def _not_provided(
             try:
                 registry_sync.require_kept(provider, node, name, known.get(name), ALL)
             except StateError as error:
-                why[str(name)] = f"{error.message}: londiste add-table NAME --find-copy-node"
+                add = f"londiste add-table {argument(name)} --find-copy-node"
+                why[str(name)] = f"{error.message}: {add}"
     return why
 
 

@@ -18,7 +18,7 @@ class UnfitCapture:
     """A native capture that cannot be recreated, because an argument does not fit its table.
 
     queue -- where it writes; fault -- why; help -- the statement that creates it again with the
-    same arguments.
+    same arguments; in_script -- that for a script: leaves have no queue, and it does nothing there.
     """
 
     table: str
@@ -26,15 +26,10 @@ class UnfitCapture:
     argument: str
     fault: str
     help: str
+    in_script: str
 
     def __str__(self) -> str:
         return f"trigger argument '{self.argument}' does not fit table {self.table}: {self.fault}"
-
-    @property
-    def in_script(self) -> str:
-        """The statement for a script: leaves have no queue, and so do nothing there."""
-        queue = self.queue.replace("'", "''")
-        return f"{self.help} from pgq.queue where queue_name = '{queue}'"
 
 
 def unfit(conn: Connection, *, stale: bool = False) -> list[UnfitCapture]:

@@ -153,7 +153,7 @@ def test_a_node_that_cannot_be_copied_from_is_refused(
     answer = londiste(leaf.db, "add-table", "--all", "--create", "--wait-sync")
     assert answer.code == 4 and "no table is replicated" in answer.err
     (row,) = londiste(leaf.db, "missing", "--json").json["missing"]
-    assert row["why"] == f"{why}: londiste add-table NAME --find-copy-node"
+    assert row["why"] == f"{why}: londiste add-table public.a --find-copy-node"
     assert "not between this node and the root" in refused("a", "--create", "--copy-node", "other")
     assert "does not have the rows" in refused("a", "--create", "--copy-node", "branch")
     assert "give one of the two" in refused("a", "--copy-node", "root", "--find-copy-node")
