@@ -334,6 +334,7 @@ class Dispatcher(JobConsumer):
                 hint="set it in a section [table schema.name], or select one table with"
                 " table_filter",
             )
+        found.require_sections(settings.table_filter)
         if settings.target_path is None:
             found.require_targets(settings.table_filter)
         return replace(found, skips=skips.parse(settings.skip_events))

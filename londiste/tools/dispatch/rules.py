@@ -129,6 +129,25 @@ class Rules:
                     hint=f"[table {source}]: set table = SCHEMA.TABLE, or table_mode = ignore",
                 )
 
+    def require_sections(self, names: Iterable[str]) -> None:
+        """Raises BadOption if ``table_mode = ignore`` leaves out what the settings name, or all.
+
+        names -- those of ``table_filter``.
+        """
+        if self.takes_all:
+            return
+        for source in sorted({*map(TableName.parse, names)} - self.own.keys(), key=str):
+            raise BadOption(
+                f"table_filter names {source}, which table_mode = ignore leaves out",
+                hint=f"add a section [table {source}], or remove table_mode = ignore",
+            )
+        if all(rule.work is None for rule in self.own.values()):
+            raise BadOption(
+                "no table is dispatched",
+                detail="table_mode = ignore leaves out every table without a section of its own",
+                hint="add a section for each table: [table public.orders]; or remove table_mode",
+            )
+
     def explain(self, error: EventError, batch: Batch, events: Iterable[Event]) -> None:
         """Makes the error of an event speak of the consumer and its settings.
 

@@ -40,3 +40,26 @@ def test_the_sections_of_the_page_are_dispatched_although_other_tables_are_ignor
     assert payment.work is not None and payment.work.parts is None
     assert session.work is None and other.work is None
     assert [table.name for table in found.chosen((), "")] == ["orders", "payment"]
+
+
+@pytest.mark.parametrize(
+    ("sections", "names", "told", "hint"),
+    [
+        ({}, ["public.orders"], "table_filter names public.orders", "[table public.orders]"),
+        ({"public.a": {}}, ["public.a", "public.b"], "table_filter names public.b", "public.b]"),
+        ({}, [], "no table is dispatched", "[table public.orders]"),
+        ({"public.a": {"table_mode": "ignore"}}, [], "no table is dispatched", "remove table_mode"),
+    ],
+)
+def test_settings_that_leave_out_what_they_name_or_all_tables_are_refused(
+    sections: dict[str, dict[str, str]], names: list[str], told: str, hint: str
+) -> None:
+    with pytest.raises(BadOption, match=told) as refused:
+        rules("dispatch", {"table_mode": "ignore"}, sections).require_sections(names)
+    assert hint in refused.value.hint
+
+
+def test_settings_that_leave_some_tables_to_be_dispatched_are_accepted() -> None:
+    some = {"public.a": {"table_mode": "direct"}, "public.b": {"table_mode": "ignore"}}
+    rules("dispatch", {"table_mode": "ignore"}, some).require_sections(["public.a", "public.b"])
+    rules("dispatch", {"table_mode": "direct"}, {}).require_sections(["public.c"])
