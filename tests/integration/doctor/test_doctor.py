@@ -276,6 +276,20 @@ def test_the_command_prints_findings_and_a_script_that_repairs(
     assert '-- truncate "public"."item";' in script
 
 
+def test_an_administrator_runs_the_script_of_a_user_who_lacks_rights(
+    pair: Pair, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pair.admit_role("create on database")
+    pair.execute("source", "create table mine (line text); alter table mine owner to {user}")
+    call = ["doctor", pair.dsn("source"), pair.dsn("target"), "--fix-sql"]
+    assert run(cli, call) == 2
+    script = capsys.readouterr().out
+    assert PASSWORD not in script.replace(ROLE, "")
+    done = psql(pair.target, script, "-v", "ON_ERROR_STOP=1")
+    assert done.returncode == 0, (done.stderr, script)
+    assert run(cli, call[:-1]) == 0, capsys.readouterr().out
+
+
 def test_the_command_takes_node_and_provider_from_the_settings(
     pair: Pair, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

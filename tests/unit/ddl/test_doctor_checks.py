@@ -362,10 +362,24 @@ def test_script_has_each_statement_once_and_comments_what_deletes() -> None:
     )
     assert made.count("alter a;") == 1
     assert "\n-- truncate t;" in made
-    assert "-- as an administrator\ngrant x;" in made
     assert "dbname=s" not in made
     assert '\\connect "dbname=""t"""' in made
     assert fix_script([], {"source": "dbname=s"}) == ""
+
+
+def test_script_begins_with_what_the_user_who_connects_may_not_do() -> None:
+    mine, admins = (
+        replace(next(iter(run_checks(replace(HEALTHY, same=True)))), sql=(sql,), side=side, admin=a)
+        for sql, side, a in (("alter a", "source", False), ("grant x", "target", True))
+    )
+    dsn = "host=h user=repl password=p sslkey=k options='-c role=x' dbname={} port=5433"
+    made = fix_script([mine, admins], {"source": "dbname=s", "target": dsn.format("t")})
+    lines = [line for line in made.splitlines() if line and not line.startswith(("--", "set "))]
+    connect, grant, *mine_lines = lines
+    assert (grant, mine_lines) == ("grant x;", ['\\connect "dbname=s"', "alter a;"])
+    word, reuse, words = connect.split(maxsplit=2)
+    assert (word, reuse) == ("\\connect", "-reuse-previous=on")
+    assert set(words.strip('"').split()) == {"host=h", "dbname=t", "port=5433"}
 
 
 def test_no_name_of_an_object_becomes_a_command_of_the_script() -> None:
