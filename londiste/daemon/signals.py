@@ -113,7 +113,8 @@ class Signals:
     def handled(self) -> Iterator[Signals]:
         """SIGTERM, SIGINT and SIGHUP set the flags inside the with block.
 
-        Only the main thread can receive signals; in another one this does nothing.
+        Only the main thread can receive signals; in another one this does nothing.  A timer that
+        the caller has set goes on, with the caller's handler, until a signal asks for the stop.
         """
         if threading.current_thread() is not threading.main_thread():
             yield self
@@ -122,13 +123,14 @@ class Signals:
             signal.SIGTERM: self._on_stop,
             signal.SIGINT: self._on_stop,
             signal.SIGHUP: self._on_reload,
-            signal.SIGALRM: self._on_timeout,
         }
         before = {number: signal.signal(number, handlers[number]) for number in handlers}
+        before[signal.SIGALRM] = signal.getsignal(signal.SIGALRM)
         try:
             yield self
         finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
+            if signal.getsignal(signal.SIGALRM) == self._on_timeout:
+                signal.setitimer(signal.ITIMER_REAL, 0)
             for number, handler in before.items():
                 signal.signal(number, handler)
 
@@ -151,7 +153,7 @@ class Signals:
         if self._stop.is_set() and self.break_off_on_second:
             self._on_timeout(number, frame)
         if not self._stop.is_set():
-            signal.setitimer(signal.ITIMER_REAL, self.stop_timeout)
+            self._set_timer()
         self.stop()
 
     def _on_reload(self, number: int, frame: FrameType | None) -> None:
@@ -160,8 +162,12 @@ class Signals:
 
     def _on_timeout(self, number: int, frame: FrameType | None) -> None:
         # Again until it is heard: code may catch it where it cannot stop.
-        signal.setitimer(signal.ITIMER_REAL, self.stop_timeout)
+        self._set_timer()
         raise Interrupted
+
+    def _set_timer(self) -> None:
+        signal.signal(signal.SIGALRM, self._on_timeout)
+        signal.setitimer(signal.ITIMER_REAL, self.stop_timeout)
 
 
 def stopped(signals: Signals) -> str:

@@ -192,6 +192,28 @@ def test_a_unit_that_does_not_end_in_time_is_broken_off() -> None:
     assert broken == [True]
 
 
+def test_a_timer_of_the_caller_reaches_the_caller() -> None:
+    heard = []
+    before = signal.signal(signal.SIGALRM, lambda *_: heard.append(1))
+    signals = Signals()
+    try:
+        with signals.handled():
+            os.kill(os.getpid(), signal.SIGALRM)
+            signal.setitimer(signal.ITIMER_REAL, 100)
+        left, _ = signal.setitimer(signal.ITIMER_REAL, 0)
+        assert heard == [1] and left > 0
+        # After a stop it is ours, and is not left behind.
+        with signals.handled():
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert signal.getitimer(signal.ITIMER_REAL)[0] > 0
+        assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
+        os.kill(os.getpid(), signal.SIGALRM)
+        assert heard == [1, 1]
+    finally:
+        signal.signal(signal.SIGALRM, before)
+        signals.close()
+
+
 def test_a_second_sigint_at_once_ends_the_process_at_once() -> None:
     program = (
         "import os, signal, threading\n"
