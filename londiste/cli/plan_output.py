@@ -54,17 +54,33 @@ def execute_plan(steps: Sequence[Step], where: Connections, how: Execution) -> i
         return plan.execute(steps, where, report)
 
 
-def execute_changes(conn: Connection, changes: Sequence[QueueChange], how: Execution) -> None:
-    """Prints the changes of queues, or makes them in one transaction; ``conn`` is in autocommit."""
+def execute_changes(
+    conn: Connection,
+    changes: Sequence[QueueChange],
+    how: Execution,
+    after: Callable[[], object] = lambda: None,
+) -> None:
+    """Prints the changes of queues, or makes them in one transaction; ``conn`` is in autocommit.
+
+    after -- called when they are committed; its error is printed together with what was done.
+    """
     if how.explain:
         output.steps(changes, json_wanted=how.as_json)
         return
     with conn.transaction():
         for change in changes:
             change.act(conn)
+    report_changes(changes, how, after)
+
+
+def report_changes(
+    changes: Sequence[QueueChange], how: Execution, after: Callable[[], object] = lambda: None
+) -> None:
+    """Prints the changes of queues that were made; ``after`` as in ``execute_changes``."""
     with reported(how.as_json) as report:
         for change in changes:
             report(change)
+        after()
 
 
 @contextlib.contextmanager

@@ -330,11 +330,15 @@ def unregistering_worker(
 def losses(conn: Connection, queue: str) -> list[str]:
     """What is lost when a queue is dropped, one sentence each; empty if nothing is."""
     lost: list[str] = []
+    # Whatever the ids say, at least one is looked for.
+    unticked = max([1, *(one.ev_new or 0 for one in queues.get_queue_info(conn, queue))])
+    new = counting.since_tick(conn, queue, unticked)
     for consumer in counting.consumers(conn, queue):
+        # A cooperative consumer has no position of its own: its main consumer gets them.
+        pending = (consumer.pending_events or 0) + (0 if consumer.last_tick is None else new)
         lost.append(
             f"consumer {consumer.consumer_name} is registered, with"
-            f" {counting.words(consumer.pending_events)} pending"
-            + _waiting(conn, queue, consumer.consumer_name)
+            f" {counting.words(pending)} pending" + _waiting(conn, queue, consumer.consumer_name)
         )
     writers = queues.queue_writers(conn, queue)
     if writers:

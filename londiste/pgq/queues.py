@@ -159,6 +159,13 @@ def event_table(conn: Connection, queue: str) -> TableName:
     return TableName.parse(parent[0])
 
 
+def lock_out_writers(conn: Connection, queue: str) -> None:
+    """Waits for transactions that have written into the queue; others wait until this one ends."""
+    lock = sql.SQL("lock table {} in exclusive mode").format(event_table(conn, queue).sql)
+    with translated(conn):
+        conn.execute(lock)
+
+
 def event_count(conn: Connection, queue: str) -> int:
     """How many events the tables of the queue hold, read or not; counts them one by one."""
     count = sql.SQL("select count(*) from {}").format(event_table(conn, queue).sql)

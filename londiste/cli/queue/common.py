@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from typing import TypeVar
 
 import click
 
 from londiste.cli import options
 from londiste.db.connection import IDLE_SECONDS, Connection, session
 from londiste.db.names import word
-from londiste.errors import BadOption, StateError
-from londiste.pgq import batches
+from londiste.errors import BadOption, Deadlock, LockTimeout, StateError
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.lock_retry import lock_holders, retry_locked
+from londiste.pgq import batches, queues
 from londiste.pgq.types import Batch
 from londiste.settings import DatabaseSettings
+
+T = TypeVar("T")
 
 limit_option = click.option(
     "--limit", metavar="N", default=20, show_default=True, help="Maximum rows to print (0 = all)."
@@ -38,6 +44,38 @@ def opened(ctx: options.Context, db: str | None) -> AbstractContextManager[Conne
         synchronous=True,
         idle_timeout_ms=IDLE_SECONDS * 1000,
     )
+
+
+def without_writers(
+    sites: Connections,
+    dsn: str,
+    names: Sequence[str],
+    work: Callable[[Connection], T],
+    state: str = "nothing was changed",
+) -> T:
+    """Calls ``work`` in its own transaction, while no other open one has written into these queues.
+
+    state -- of the queues, for the error.
+
+    Raises LockTimeout, which names the transactions that do not end in time.
+    """
+
+    def locked(conn: Connection) -> T:
+        for name in names:
+            queues.lock_out_writers(conn, name)
+        return work(conn)
+
+    try:
+        return retry_locked(sites, dsn, locked)
+    except (LockTimeout, Deadlock) as error:
+        tables = [queues.event_table(sites.at(dsn), name) for name in names]
+        held = [one for table in tables for one in lock_holders(sites, dsn, table, writers=True)]
+        end = "; ".join(one.remedy for one in held)
+        raise LockTimeout(
+            f"a transaction that has written into queue {', '.join(names)} is open; {state}",
+            detail="; ".join([error.message, *(f"locked by {one}" for one in held)]),
+            hint=f"end it: {end}; then repeat the command" if end else "repeat the command",
+        ) from error
 
 
 def open_batch(conn: Connection, batch_id: int, queue: str | None = None) -> Batch:

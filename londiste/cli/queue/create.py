@@ -8,12 +8,15 @@ from collections.abc import Sequence
 import click
 
 from londiste.cli import options, output
-from londiste.cli.plan_output import execute_changes
-from londiste.cli.queue.common import opened
+from londiste.cli.plan_output import execute_changes, report_changes
+from londiste.cli.queue.common import opened, without_writers
+from londiste.db.connection import Connection
 from londiste.errors import BadOption
+from londiste.orchestration.connections import Connections
 from londiste.pgq import admin, queues
 from londiste.pgq import config as parameters
 from londiste.pgq.admin import QueueChange
+from londiste.settings import DatabaseSettings
 
 _some = click.argument("names", nargs=-1, required=True, metavar="QUEUE...")
 
@@ -90,14 +93,32 @@ def drop(
 ) -> None:
     """Drop queues with their events, in one transaction.
 
-    A queue with consumers requires --drop-consumers. Prints what is lost. The queue of a root or
-    branch is dropped with its node: londiste drop-node.
+    A queue with consumers requires --drop-consumers. Prints what is lost. Open transactions that
+    have inserted events are waited for; those that do not end within lock_timeout are named, and
+    nothing is dropped. The queue of a root or branch is dropped with its node: londiste drop-node.
     """
-    with opened(ctx, db) as conn:
+
+    def checked(conn: Connection) -> tuple[Sequence[QueueChange], list[str]]:
         changes = admin.dropping(conn, names, force=drop_consumers or how.explain)
-        for name in names:
-            for line in admin.losses(conn, name):
-                output.warning(
-                    f"{line}: " + ("requires --drop-consumers" if how.explain else "lost")
-                )
-        execute_changes(conn, changes, how)
+        return changes, [line for name in dict.fromkeys(names) for line in admin.losses(conn, name)]
+
+    def dropped(conn: Connection) -> tuple[Sequence[QueueChange], list[str]]:
+        found = checked(conn)
+        for change in found[0]:
+            change.act(conn)
+        return found
+
+    settings = ctx.settings(DatabaseSettings, db=db)
+    dsn = settings.db
+    with Connections(name="londiste queue", lock_timeout=settings.lock_timeout) as sites:
+        # First without a lock: nobody waits for a command that is refused.
+        changes, lost = checked(sites.at(dsn))
+        if not how.explain:
+            # What was committed meanwhile is counted, and nothing is after that.
+            changes, lost = without_writers(sites, dsn, list(dict.fromkeys(names)), dropped)
+        for line in lost:
+            output.warning(f"{line}: {'requires --drop-consumers' if how.explain else 'lost'}")
+        if how.explain:
+            output.steps(changes, json_wanted=how.as_json)
+        else:
+            report_changes(changes, how)

@@ -6,11 +6,18 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
+import psycopg
+import pytest
+
+from londiste.cli import cli
+from londiste.cli.errors import run
 from londiste.db.connection import Connection
 from londiste.errors import StateError, TransientError
 from londiste.pgq import batches, delayed, producer, queues, ticks
+from tests.fixtures.cascade import Answer
 from tests.fixtures.cluster import Database
 from tests.support.queue_steps import rotate
+from tests.support.waiting import wait_for
 
 ROUNDS = 60
 
@@ -120,3 +127,48 @@ def test_nothing_is_lost_or_repeated(pgq_db: Database) -> None:
     assert Counter(found) == written
     assert streamed == written
     assert max(written.values()) == 1
+
+
+def test_open_producer_is_named_before_its_queue_is_closed_or_dropped(
+    pgq_db: Database, capsys: pytest.CaptureFixture[str]
+) -> None:
+    user = f"keeper_{pgq_db.name}"
+    pgq_db.execute(f"create role {user} login in role pgq_admin")
+    dsn = psycopg.conninfo.make_conninfo(pgq_db.dsn, user=user)
+
+    def command(*words: str, seconds: float = 0.2) -> Answer:
+        capsys.readouterr()
+        code = run(cli, ["--set", f"lock_timeout={seconds}", "queue", *words, "--db", dsn])
+        return Answer(code, *capsys.readouterr())
+
+    conn = pgq_db.connect()
+    queues.create_queue(conn, "q")
+    batches.register_consumer(conn, "q", "c")
+    with pgq_db.connect(autocommit=False) as late:
+        (pid,) = late.execute("select pg_backend_pid()").fetchone() or (0,)
+        producer.insert_event(late, "q", "t", "late")
+        for words, state in (
+            (("config", "q", "disable_insert=true"), "the queue refuses new events"),
+            (("drop", "q", "--drop-consumers"), "nothing was changed"),
+        ):
+            refused = command(*words)
+            assert refused.code == 6, refused
+            assert f"has written into queue q is open; {state}" in refused.err
+            assert f"process {pid}" in refused.err
+            assert f"hint: end it: select pg_terminate_backend({pid}); then" in refused.err
+        with pytest.raises(StateError, match="disallowed"):
+            producer.insert_event(conn, "q", "t", "later")
+        with ThreadPoolExecutor() as pool:
+            closing = pool.submit(command, "config", "q", "disable_insert=true", seconds=30)
+            waits = "select count(*) from pg_locks where not granted and mode = 'ExclusiveLock'"
+            wait_for(lambda: pgq_db.value(waits), what="the command behind the producer")
+            assert not closing.done()
+            late.commit()
+            assert closing.result().code == 0
+    # It is after the newest tick, and is told all the same.
+    refused = command("drop", "q")
+    assert refused.code == 3 and "c is registered, with 1 event pending" in refused.err, refused
+    done = command("drop", "q", "--drop-consumers")
+    assert done.code == 0 and "with 1 event pending: lost" in done.err, done
+    assert queues.get_queue_info(conn) == []
+    pgq_db.execute(f"drop role {user}")

@@ -128,7 +128,7 @@ def test_nothing_is_lost_and_nothing_seen_twice(
         )
         assert done.returncode == 0, text + (tmp_path / "page.log").read_text()
 
-    _, make, pause, replace, unregister, end = steps()
+    _, make, pause, replace, unregister, close, drain, drop = steps()
     with old.connect() as conn:
         queues.create_queue(conn, "orders")
     impatient(old)
@@ -167,7 +167,10 @@ def test_nothing_is_lost_and_nothing_seen_twice(
         shops[number].start()
     for shop in shops:
         shop.wait(30)
-    page(end)
+    page("\n".join((close, drain, drop)))
+    assert "consumer mover is registered, with 0 events pending: lost" in (
+        tmp_path / "page.log"
+    ).read_text(encoding="utf-8")
     assert old.execute("select * from pgq.queue") == []
     for shop in shops:
         shop.end()
