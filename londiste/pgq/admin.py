@@ -228,7 +228,8 @@ def unregistering(
 ) -> list[QueueChange]:
     """Unregisters consumers, or all consumers of the queue with ``every``.
 
-    close_batch -- of a cooperative consumer: see unregistering_worker.
+    close_batch -- also with dead letters or events to retry, which are deleted; else StateError. Of
+        a cooperative consumer: see unregistering_worker.
     """
     find_queue(conn, queue)
     if every:
@@ -236,6 +237,8 @@ def unregistering(
     else:
         found = [find_consumer(conn, queue, name) for name in dict.fromkeys(names)]
     shared = {one.consumer_name: coop.main_of(conn, queue, one.consumer_name) for one in found}
+    if not close_batch:
+        _require_nothing_waiting(conn, queue, [name for name, main in shared.items() if not main])
     workers = [
         (main, one.consumer_name[len(main) + 1 :], "")
         for one in found
@@ -260,6 +263,19 @@ def unregistering(
         for one in found
         if not shared[one.consumer_name]
     ]
+
+
+def _require_nothing_waiting(conn: Connection, queue: str, consumers: Sequence[str]) -> None:
+    lost = {name: text for name in consumers if (text := _waiting(conn, queue, name))}
+    if not lost:
+        return
+    look = "; ".join(f"londiste queue dead list {word(queue)} {argument(name)}" for name in lost)
+    given = " ".join(argument(name) for name in consumers)
+    raise StateError(
+        f"cannot unregister {', '.join(lost)}: events would be lost",
+        detail="; ".join(f"consumer {name} of queue {queue}{text}" for name, text in lost.items()),
+        hint=f"{look}; or lose them: londiste queue unregister {word(queue)} {given} --close-batch",
+    )
 
 
 def _lost_with(conn: Connection, queue: str, consumer: str) -> str:

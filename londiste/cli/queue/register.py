@@ -91,7 +91,9 @@ def register(
 @_worker
 @_allow_resync
 @click.option(
-    "--close-batch", is_flag=True, help="Proceed even if a consumer loses its open batch."
+    "--close-batch",
+    is_flag=True,
+    help="Proceed even if a consumer loses its open batch, dead letters or events to retry.",
 )
 @options.database
 @options.changes
@@ -109,10 +111,11 @@ def unregister(
 ) -> None:
     """Drop consumers and their positions, in one transaction.
 
-    Cooperative consumers and pending retries of a main consumer are dropped with it.  With --sub,
-    only the named cooperative consumers are dropped, or all of them for *.  A cooperative consumer
-    with an open batch requires --close-batch, also where it is dropped with its main consumer: the
-    events of the batch are not delivered then.  Consumers that the cascade has registered require
+    Cooperative consumers of a main consumer are dropped with it.  With --sub, only the named
+    cooperative consumers are dropped, or all of them for *.  A cooperative consumer with an open
+    batch requires --close-batch, also where it is dropped with its main consumer: the events of the
+    batch are not delivered then.  So does a consumer with dead letters or events to retry: they are
+    deleted with it.  Consumers that the cascade has registered require
     --allow-resync: its own commands drop them with their node.
     """
     if bool(names) == every:
@@ -131,9 +134,8 @@ def unregister(
                 )
             ]
         else:
-            changes = admin.unregistering(
-                conn, queue_name, names, every=every, close_batch=close_batch
-            )
             if not allow_resync:
                 refuse_unregister(conn, queue_name, names)
+            lose = close_batch or how.explain
+            changes = admin.unregistering(conn, queue_name, names, every=every, close_batch=lose)
         execute_changes(conn, changes, how)

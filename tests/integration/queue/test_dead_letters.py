@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from londiste.cli import cli
+from londiste.cli.errors import run
 from londiste.db.connection import Connection
 from londiste.errors import StateError, UnknownConsumer
 from londiste.pgq import batches, dead_letters, producer, queues
@@ -75,3 +77,24 @@ def test_errors_are_ours(conn: Connection) -> None:
         dead_letters.failed_event_delete(conn, "q", "c", 5)
     with pytest.raises(StateError, match="batch not found"):
         dead_letters.event_failed(conn, 99, 1, "x")
+
+
+def test_unregistering_deletes_dead_letters_only_if_that_is_confirmed(
+    pgq_db: Database, conn: Connection, capsys: pytest.CaptureFixture[str]
+) -> None:
+    batches.register_consumer(conn, "q", "d")
+    event = producer.insert_event(conn, "q", "t", "x")
+    batch = batch_of(conn)
+    dead_letters.event_failed(conn, batch.id, event, "no")
+    batches.finish_batch(conn, batch.id)
+    unregister = ["--set", f"db={pgq_db.dsn}", "queue", "unregister", "q", "d", "c"]
+    assert run(cli, [*unregister, "--dry-run"]) == 0
+    assert "lost with it: 1 dead letter" in capsys.readouterr().out
+    assert run(cli, unregister) == 3
+    refused = capsys.readouterr().err
+    assert "consumer c of queue q, 1 dead letter" in refused
+    assert "hint: londiste queue dead list q c; or lose them:" in refused
+    assert "londiste queue unregister q d c --close-batch" in refused
+    assert len(queues.get_consumer_info(conn, "q")) == 2
+    assert run(cli, [*unregister, "--close-batch"]) == 0
+    assert queues.get_consumer_info(conn, "q") == []

@@ -128,7 +128,7 @@ def test_nothing_is_lost_and_nothing_seen_twice(
         )
         assert done.returncode == 0, text + (tmp_path / "page.log").read_text()
 
-    _, make, pause, replace, unregister, close, drain, drop = steps()
+    _, make, count, pause, replace, unregister, delayed, close, drain, drop = steps()
     with old.connect() as conn:
         queues.create_queue(conn, "orders")
     impatient(old)
@@ -143,6 +143,7 @@ def test_nothing_is_lost_and_nothing_seen_twice(
 
     page(make)
     impatient(new)
+    page(count)
     page(pause)
     at_one_tick = (
         "select count(distinct last_tick) = 1 and min(last_tick) = (select max(tick_id) from"
@@ -167,7 +168,7 @@ def test_nothing_is_lost_and_nothing_seen_twice(
         shops[number].start()
     for shop in shops:
         shop.wait(30)
-    page("\n".join((close, drain, drop)))
+    page("\n".join((delayed, close, drain, drop)))
     assert "consumer mover is registered, with 0 events pending: lost" in (
         tmp_path / "page.log"
     ).read_text(encoding="utf-8")
