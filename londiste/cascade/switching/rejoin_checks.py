@@ -19,7 +19,7 @@ from londiste.cascade.switching.operation_log import Operation, OperationKind
 from londiste.cascade.switching.steps.notes import AtNode
 from londiste.db import call
 from londiste.db.connection import Connection
-from londiste.db.names import word
+from londiste.db.names import argument, word
 from londiste.db.queries import first
 from londiste.errors import NodeBusy, NodeUnreachable, StateError
 from londiste.orchestration.connections import Connections
@@ -78,7 +78,7 @@ def find(sites: Connections, scene: ClusterState, name: str) -> Returned | None:
             " --failover",
         )
     _same_tick(sites, scene, info, keeper, tick)
-    return Returned(info, keeper, tick, _subscribers(scene, info, tick), noted)
+    return Returned(info, keeper, tick, _subscribers(scene, info, keeper, tick), noted)
 
 
 def _keeper(
@@ -149,7 +149,7 @@ def _facts(conn: Connection, queue: str, tick: int) -> object:
     return None if row is None else row[0]
 
 
-def _subscribers(scene: ClusterState, old: NodeInfo, tick: int) -> tuple[str, ...]:
+def _subscribers(scene: ClusterState, old: NodeInfo, new: NodeInfo, tick: int) -> tuple[str, ...]:
     """The nodes that still read from the old root.  StateError: one has read diverged events."""
     below = [n for n in scene.live() if n.provider == old.name and n.name != old.name]
     for node in below:
@@ -158,9 +158,21 @@ def _subscribers(scene: ClusterState, old: NodeInfo, tick: int) -> tuple[str, ..
                 f"node {node.name} has read from {old.name} up to tick {node.last_tick}, the"
                 f" other nodes only up to tick {tick}",
                 detail="the later events are on no other node and cannot be undone there",
-                hint=ANEW.format(node.name),
+                hint=_below_anew(scene, node, new),
             )
     return tuple(sorted(n.name for n in below))
+
+
+def _below_anew(scene: ClusterState, node: NodeInfo, new: NodeInfo) -> str:
+    """How a node with diverged events is made again, as a hint; the old root rejoins between."""
+    members = {name: view.member for name, view in scene.topology.views.items()}
+    merge = f" --merge {word(node.combined_queue)}" if node.combined_queue else ""
+    return (
+        f"create it again: londiste drop-node {argument(node.name)}; then repeat the command; and,"
+        f" with the settings of {node.name}: londiste create-{node.type} {word(node.name)}"
+        f" {word(members[node.name].location)}"
+        f" --provider {word(members[new.name].location)}{merge}"
+    )
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 
 import pytest
 
@@ -81,6 +82,32 @@ def test_dropped_root_that_returns_is_fenced(line: Line, command: Command) -> No
     _done(command, root, "create-branch", "back", root.database.dsn, "--provider", one.database.dsn)
     names = "select node_name from pgq_node.node_location order by 1"
     assert again.database.execute(names) == [("back",), ("one",), ("root",)]
+
+
+def test_leaf_that_has_read_further_is_made_again_by_the_hint(line: Line) -> None:
+    root, one = _pair(line)
+    leaf = line.node("leaf", NodeType.LEAF, root)
+    line.tick(root)
+    line.once(one)
+    line.tick(root)
+    line.once(leaf)
+    with closed(root.database), closed(leaf.database):
+        done = line.here(one, "takeover", "root", "--dead-root", "--timeout", "0")
+        assert done.code == 0, done
+    refused = line.here(root, "resurrect", "--undo")
+    assert refused.code == 3 and "leaf has read from root up to tick" in refused.err, refused
+    said = re.search(
+        r"hint: create it again: (.*); then repeat the command; and, (.*)", refused.err
+    )
+    assert said is not None, refused
+    drop, (whose, create) = said[1], said[2].split(": ", 1)
+    assert whose == "with the settings of leaf"
+    assert drop == "londiste drop-node leaf"
+    for at, words in ((root, drop), (root, "londiste resurrect --undo"), (leaf, create)):
+        done = line.here(at, *shlex.split(words)[1:])
+        assert done.code == 0, done
+    kinds = "select node_type from pgq_node.node_info"
+    assert (root.database.value(kinds), leaf.database.value(kinds)) == ("branch", "leaf")
 
 
 def test_node_made_again_in_place_of_a_dropped_one_becomes_the_root(
