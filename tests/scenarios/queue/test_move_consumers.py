@@ -134,7 +134,7 @@ def test_nothing_is_lost_and_nothing_seen_twice(
     impatient(old)
     page('londiste queue register orders billing mail --db "$OLD"')
     ticker = [sys.executable, "-m", "londiste", "--set", "ticker_period=0.05", "ticker"]
-    processes.start("ticker", [*ticker, "--db", old.dsn, "--db", new.dsn])
+    processes.start("ticker", [*ticker, "--db", old.dsn])
     shops = [Shop(old, "first"), Shop(old, "second")]
     consumers = run_consumers(processes, old, "old")
     for shop in shops:
@@ -186,6 +186,7 @@ def test_nothing_is_lost_and_nothing_seen_twice(
     )
     for consumer in consumers:
         consumer.stop()
+    page('londiste --set pidfile=ticker.pid ticker --db "$NEW" -s')
     for name, list_ in seen(old, new).items():
         assert list_ == sent, name
     for database in (old, new):

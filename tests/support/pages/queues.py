@@ -141,7 +141,9 @@ PAGES = (
         + "londiste queue create orders --db service=shop\n"
         + "londiste queue register orders billing mail --db service=shop\n",
         before={"londiste queue unregister orders billing": event("orders", "new", "x")},
-        then="has shop_new 'select ev_data from pgq.event_1' x",
+        then="has shop_new 'select ev_data from pgq.event_1' x\n"
+        "is shop_new 'select max(tick_id) > 1 from pgq.tick' t\n"
+        "londiste --set pidfile=ticker.pid ticker --db service=shop_new -s",
     ),
     Page(
         "docs/howto/ticker.md",
