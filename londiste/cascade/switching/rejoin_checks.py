@@ -166,10 +166,12 @@ def _subscribers(scene: ClusterState, old: NodeInfo, new: NodeInfo, tick: int) -
 def _below_anew(scene: ClusterState, node: NodeInfo, new: NodeInfo) -> str:
     """How a node with diverged events is made again, as a hint; the old root rejoins between."""
     members = {name: view.member for name, view in scene.topology.views.items()}
+    leaf = node.type is NodeType.LEAF
+    create = "londiste create-leaf" if leaf else "londiste create-branch"
     merge = f" --merge {word(node.combined_queue)}" if node.combined_queue else ""
     return (
         f"create it again: londiste drop-node {argument(node.name)}; then repeat the command; and,"
-        f" with the settings of {node.name}: londiste create-{node.type} {word(node.name)}"
+        f" with the settings of {node.name}: {create} {word(node.name)}"
         f" {word(members[node.name].location)}"
         f" --provider {word(members[new.name].location)}{merge}"
     )
