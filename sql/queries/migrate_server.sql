@@ -49,6 +49,11 @@ select
         select from pg_catalog.pg_roles p
         where p.rolname = 'pgq_admin' and not pg_catalog.pg_has_role(p.oid, 'USAGE')
     ) as administers,
+    not exists (
+        select from pg_catalog.pg_namespace n
+        where n.nspname in ('pgq', 'pgq_ext', 'pgq_coop', 'pgq_node', 'londiste')
+            and not pg_catalog.pg_has_role(n.nspowner, 'USAGE')
+    ) as owns_installed,
     array(
         select n.nspname::text from pg_catalog.pg_namespace n
         where n.nspname in ('pgq', 'pgq_ext', 'pgq_coop', 'pgq_node', 'londiste') order by 1

@@ -136,24 +136,25 @@ def examine(conn: Connection, dsn: str, *, rows: bool = False) -> DatabaseFacts:
 
     conn -- in autocommit, with time limits for statements and locks.
     rows -- look which tables have rows.
-    What this user may not read is in ``more.unreadable``.
+    What this user may not read is in ``more.unreadable`` and ``more.unreadable_sql``.
     """
     facts = collect(conn, dsn)
     unreadable: list[str] = []
+    unreadable_sql: list[str] = []
     (server,) = fetch(conn, "doctor_server")
     ahead, spread = _clock(conn)
     refused = _guarded(conn)
     if "londiste" in facts.installed and refused is None:
-        with _noted(unreadable, "the list of replicated tables"):
+        with _noted(unreadable_sql, "the list of replicated tables"):
             mine, copying = _replicated(conn)
             facts = replace(facts, more=replace(facts.more, replicated=mine, copying=copying))
-        with _noted(unreadable, "captures of replicated rows"):
+        with _noted(unreadable_sql, "captures of replicated rows"):
             facts = replace(facts, more=replace(facts.more, silent=_silent(conn)))
     state = SqlState()
     if refused is not None:
         state = SqlState(refused=(refused.message, refused.hint))
     else:
-        with _noted(unreadable, "the version of its SQL"):
+        with _noted(unreadable_sql, "the version of its SQL"):
             state = _sql(conn)
     held: set[TableName] = set()
     for table in facts.tables if rows else ():
@@ -186,6 +187,7 @@ def examine(conn: Connection, dsn: str, *, rows: bool = False) -> DatabaseFacts:
             subscribed=replicated_rows.subscribed(conn),
             excess=default_rights.find(conn),
             unreadable=tuple(unreadable),
+            unreadable_sql=tuple(unreadable_sql),
             **_decoded(server),
         ),
     )

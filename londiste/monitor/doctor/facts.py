@@ -188,7 +188,8 @@ class MoreFacts:
     replicated -- tables that this database has in a queue, without their partitions;
         copying -- of these, tables whose keys a copy has dropped.
     xml -- the server has values of type xml: it was built with libxml.
-    unreadable -- what this user may not read, as a phrase.
+    unreadable -- tables that this user may not read, as phrases.
+    unreadable_sql -- the same of what the functions of Londiste tell.
     dsn -- without a password.
     """
 
@@ -226,6 +227,7 @@ class MoreFacts:
     sql: SqlState = SqlState()
     xml: bool = True
     unreadable: tuple[str, ...] = ()
+    unreadable_sql: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -235,6 +237,7 @@ class DatabaseFacts:
     user, login -- the role with whose rights the session works, and the one that connects.
     role_reset -- the statement that takes back a setting by which they differ; '' for none.
     administers -- this user may write events that replication applies; also without group roles.
+    owns_installed -- no schema of Londiste belongs to a role whose rights this user has not.
     bypasses -- row-level security does not hold for this user, even where it is forced.
     replica -- this user may set session_replication_role.
     replica_function -- what may help where the server has no right for that: missing; powerless, it
@@ -263,6 +266,7 @@ class DatabaseFacts:
     makes_in_public: bool = True
     missing_roles: tuple[str, ...] = ()
     administers: bool = True
+    owns_installed: bool = True
     installed: tuple[str, ...] = ()
     extensions: frozenset[str] = frozenset()
     roles: frozenset[str] = frozenset()

@@ -48,6 +48,37 @@ def test_the_missing_membership_is_found_before_a_table_is_added(
         database.execute(f"drop role {ROLE}")
 
 
+@pytest.mark.parametrize("member", [False, True])
+def test_a_target_with_sql_of_another_role_needs_the_membership(
+    pgq_db: Database, new_database: Callable[..., Database], member: bool
+) -> None:
+    version = pgq_db.connect().info.server_version
+    source = new_database(pgq=False)
+    pgq_db.execute(f"create role {ROLE} login")
+    pgq_db.execute(f'grant create on database "{pgq_db.name}" to {ROLE}')
+    if member and version < 160000:
+        pgq_db.execute(f"alter role {ROLE} noinherit; grant londiste_writer to {ROLE}")
+        statement = f'alter role "{ROLE}" inherit'
+    elif member:
+        pgq_db.execute(f"grant londiste_writer to {ROLE} with inherit false")
+        statement = f'grant londiste_writer to "{ROLE}" with inherit true'
+    else:
+        statement = f'grant londiste_writer to "{ROLE}"'
+    target = conninfo.make_conninfo(pgq_db.dsn, user=ROLE)
+    told = ("administration", "unreadable")
+    try:
+        found = [one for one in examine(source.dsn, target) if one.kind in told]
+        assert [(one.kind, one.side, one.sql) for one in found] == [
+            (kind, "target", (statement,)) for kind in told
+        ]
+        assert found[0].severity is Severity.CRITICAL
+        pgq_db.execute(statement)
+        assert not [one for one in examine(source.dsn, target) if one.kind in told]
+    finally:
+        pgq_db.execute(f"drop owned by {ROLE}")
+        pgq_db.execute(f"drop role {ROLE}")
+
+
 @pytest.mark.parametrize("where", ["role", "database", "options"])
 def test_who_works_as_a_group_role_is_told_to_leave_it(pgq_db: Database, where: str) -> None:
     pgq_db.execute(f"create role {ROLE} login in role pgq_reader")

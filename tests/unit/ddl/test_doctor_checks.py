@@ -117,6 +117,12 @@ BOTH = ("source", "target")
             BOTH,
         ),
         ({"administers": False}, "administration", "critical", BOTH[:1]),
+        (
+            {"administers": False, "owns_installed": False},
+            "administration",
+            "critical",
+            BOTH,
+        ),
         ({"named_roles": frozenset({"boss"})}, "owners", "warning", ("source",)),
         ({"server_free": 9}, "connections", "warning", BOTH),
         ({"server_free": -1}, "connections", "critical", BOTH),

@@ -160,15 +160,14 @@ def _user(pair: Situation, side: str, facts: DatabaseFacts) -> Iterator[Finding]
                 *grants,
             ],
         )
-    # The owner of a worker's position at a provider need not be an administrator there.
-    elif side == pair.names[0] != "provider" and not facts.administers:
+    elif not facts.administers and (why := _administrators_only(pair, side, facts)):
         member = "pgq_admin" in facts.uninherited
         lack = "does not inherit the rights" if member else "is no member"
         grants = membership("londiste_writer", facts)
         yield critical(
             "administration",
             f"{facts.user} {lack} of pgq_admin on the {side} server",
-            "only administrators of queues may write events that replication applies",
+            why,
             f"as an administrator: {'; '.join(grants)}",
             side=side,
             object=facts.user,
@@ -212,16 +211,32 @@ def _user(pair: Situation, side: str, facts: DatabaseFacts) -> Iterator[Finding]
             object=facts.user,
             admin_sql=statements,
         )
-    if facts.more.unreadable:
-        what = shortened(facts.more.unreadable)
-        yield warning(
-            "unreadable",
-            f"{facts.user} cannot read {what} of the {side} database",
-            "the checks that depend on it were not made",
-            side=side,
-            object=facts.user,
-            admin_sql=[f"grant pg_read_all_data to {user}"],
-        )
+    for unread, statements in (
+        (facts.more.unreadable_sql, membership("londiste_writer", facts)),
+        (facts.more.unreadable, [f"grant pg_read_all_data to {user}"]),
+    ):
+        if unread:
+            yield warning(
+                "unreadable",
+                f"{facts.user} cannot read {shortened(unread)} of the {side} database",
+                "the checks that depend on it were not made",
+                side=side,
+                object=facts.user,
+                admin_sql=statements,
+            )
+
+
+def _administrators_only(pair: Situation, side: str, facts: DatabaseFacts) -> str:
+    """Why the user of a side has to be an administrator of queues; '' if it need not."""
+    if side == "provider":
+        # The owner of a worker's position there need not be one.
+        return ""
+    if side == pair.names[0]:
+        return "only administrators of queues may write events that replication applies"
+    if facts.owns_installed:
+        # It calls its own functions, also those that it will install.
+        return ""
+    return "the SQL of Londiste there belongs to another role: only administrators may call it"
 
 
 def _replica(facts: DatabaseFacts) -> list[str]:
