@@ -68,7 +68,7 @@ def _node(node: NodeStatus, queue: str, measures: NodeMeasures | None) -> Iterat
     def sample(name: str, value: float, **labels: str) -> Sample:
         return Sample(f"londiste_{name}", value, {"queue": queue, "node": node.name, **labels})
 
-    yield sample("node_up", not node.unreachable)
+    yield sample("node_up", node.refuses or not node.unreachable)
     if node.unreachable:
         return
     yield sample("node_info", 1, role=node.type, provider=node.provider or "")

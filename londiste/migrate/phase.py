@@ -249,6 +249,6 @@ def _health(
     settings = pair.worker_settings(pair.side(root))
     found = status.collect(settings.db, pair.queue, extra=settings.remote_extra_connstr)
     errors = [f"{node.name}: {who}: {text}" for node in found.nodes for who, text in node.errors]
-    errors += [f"{n.name} does not answer: {n.unreachable}" for n in found.nodes if n.unreachable]
+    errors += [f"{n.name} {n.silence}" for n in found.nodes if n.unreachable]
     behind = next((node.behind for node in found.nodes if node.name == below), None)
     return behind, tuple(errors)

@@ -94,9 +94,10 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
         "unknown": (
             "A node does not report whether its worker runs, whether its tables are in sync, or its"
-            " lag, or check --all-nodes cannot check it: its SQL is of Londiste 3 or of an earlier"
-            " version.",
-            "Check that node with its own version, or upgrade it: londiste install --dry-run.",
+            " lag, or it answers with an error: its SQL is of Londiste 3, of an earlier version or"
+            " missing, or the user lacks a privilege. Nobody has to replace such a node.",
+            "If the finding names a grant, execute it. Otherwise check that node with its own"
+            " version, or install the SQL: londiste install --dry-run.",
         ),
         "held": (
             "A consumer or a watermark keeps events of a queue, whose tables do not rotate.",

@@ -9,10 +9,17 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.db.connection import Connection
 from londiste.db.queries import tuples
-from londiste.errors import InstallError
-from londiste.monitor import partitions, subscriptions
+from londiste.errors import (
+    AccessDenied,
+    InstallError,
+    LondisteError,
+    NotSecured,
+    NotTrusted,
+)
+from londiste.monitor import partitions, schema_owners, subscriptions
 from londiste.monitor.captures.rules import UNREADY
 from londiste.monitor.nodes.doubts import REWRITTEN, SEQUENCE_DOUBTS, SILENT, STALE_BELOW
+from londiste.monitor.queues.model import Finding, Severity
 from londiste.pgq import queues
 from londiste.replication import replicated_rows, replication_role
 from londiste.replication import sqlapi as tables
@@ -32,6 +39,8 @@ _LOSSES = {
 }
 #: The source of the error of a node that has lost its list of tables.
 NO_TABLES = "no-tables"
+#: What a server says to a user without a right: it answers.
+_NO_RIGHT = "42501"
 UNCAPTURED = "changes of such sessions are not captured"
 
 
@@ -137,6 +146,37 @@ def copies_paused(conn: Connection, queue: str, missing: list[str]) -> bool | No
     """Whether an operator paused the copies; None, recorded in ``missing``, where not known."""
     rows = known(missing, lambda: tuples(conn, "copies_paused", queue=queue))
     return None if rows is None else bool(rows[0][0])
+
+
+def refused(error: LondisteError, queue: str, node: str) -> tuple[Finding, ...]:
+    """Pure: the finding about a node that answers with an error; none where it does not answer.
+
+    Nobody has to start or replace it: its SQL, or the access of this program, is to be mended.
+    """
+    what = f"node {node} was not checked"
+    if isinstance(error, NotTrusted):
+        return schema_owners.refused(error, queue, node)
+    if isinstance(error, (AccessDenied, NotSecured)) and error.sqlstate != _NO_RIGHT:
+        # Of its rows nothing is known, and perhaps nobody gets in.
+        return (Finding(Severity.CRITICAL, "unreachable", what, error.message, error.hint, queue),)
+    if isinstance(error, (AccessDenied, InstallError)) and error.hint:
+        return (Finding(Severity.UNKNOWN, "unknown", what, error.message, error.hint, queue),)
+    return ()
+
+
+def permitted(hidden: list[Finding], what: str, queue: str, ask: Callable[[], _T]) -> _T | None:
+    """The result of a query; None, with a finding in ``hidden``, where this user has no right.
+
+    what -- is unknown then, as a phrase.
+    """
+    try:
+        return ask()
+    except AccessDenied as error:
+        if error.sqlstate != _NO_RIGHT:
+            raise
+        words = f"unknown: {what}"
+        hidden.append(Finding(Severity.UNKNOWN, "unknown", words, error.message, error.hint, queue))
+        return None
 
 
 def known(missing: list[str], ask: Callable[[], _T]) -> _T | None:

@@ -21,12 +21,12 @@ from londiste.cascade.switching.operation_log import Operation
 from londiste.db.connection import Connection, session
 from londiste.errors import LondisteError
 from londiste.install import ledger
-from londiste.monitor import consumers, exposure, node_errors, schema_owners, subscriptions
+from londiste.monitor import consumers, exposure, node_errors, subscriptions
 from londiste.monitor.alarms import DatabaseFacts, alarms, collect_facts
 from londiste.monitor.consumers import Listed
 from londiste.monitor.exposure import Exposed
 from londiste.monitor.lag import Behind, Latency, Position, find_root, positions, tick_time
-from londiste.monitor.node_errors import copies_paused, known
+from londiste.monitor.node_errors import copies_paused, known, permitted
 from londiste.monitor.queues.model import Finding, Limits
 from londiste.monitor.retention import Retention, held
 from londiste.orchestration.connections import reach
@@ -70,14 +70,15 @@ class Underway:
 class NodeStatus:
     """One node.
 
-    type -- root, branch or leaf; ``dead`` when it does not answer.
+    type -- root, branch or leaf; dead when it does not answer; unknown: it answers with an error.
     service -- of its location, if it has one.
     lag -- age of the tick that it has reached; on the root of its newest tick; None: unknown.
     behind -- distance to the last change in the root's queue; None: unknown.
     latency -- what the time from a commit on the root until the change is visible is made of.
     daemons -- the worker, the ticker of its queue, and other daemons that have reported there.
     halted -- events that stop a consumer of the node.
-    alarms -- findings of its database, if they were asked for; also that it must not be asked.
+    alarms -- findings of its database, if they were asked for; also that it must not be asked, and
+        what this user may not see.
     tick -- that it has reached.  applied_events -- of the queue, up to that tick; about.
     copies_paused -- by ``copy pause``; None: its older schemas do not tell.
     errors -- (consumer, first line of its message); (``capture``, ``missing`` …, what it lacks);
@@ -134,6 +135,19 @@ class NodeStatus:
     def worker(self) -> Running | None:
         """The node's worker."""
         return next((one for one in self.daemons if one.kind == "worker"), None)
+
+    @property
+    def refuses(self) -> bool:
+        """Whether it answers with an error: it does not let this program in, or has other SQL."""
+        return bool(self.unreachable and self.alarms)
+
+    @property
+    def silence(self) -> str:
+        """Why nothing is known of it, as a phrase; '' where it has answered."""
+        if not self.unreachable:
+            return ""
+        word = "answers with an error" if self.refuses else "does not answer"
+        return f"{word}: {self.unreachable}"
 
     @property
     def current(self) -> bool:
@@ -258,13 +272,25 @@ def collect(
     def question(conn: Connection, member: Member) -> _Answer:
         info = topology.own_info(conn, queue, member, asker)
         missing: list[str] = []
+        hidden: list[Finding] = []
         listed = known(missing, lambda: tables.get_table_list(conn, queue))
         has_queue = node_errors.has_queue(conn, queue, info)
         errors = node_errors.collect(conn, queue, info, listed or (), missing, has_queue=has_queue)
         if member.name == local.name:
             errors = (*copied_database.notes(conn, queue, extra), *errors)
         large = known(missing, lambda: attempts.get_large_batch(conn, queue))
-        under_way = known(missing, lambda: operation.find(conn, queue))
+        under_way = permitted(
+            hidden,
+            "whether a change of the cascade is unfinished",
+            queue,
+            lambda: known(missing, lambda: operation.find(conn, queue)),
+        )
+        stopping = permitted(
+            hidden,
+            "whether an event stops its worker",
+            queue,
+            lambda: known(missing, lambda: apply_errors.get_apply_errors(conn, queue)),
+        )
         paused = copies_paused(conn, queue, missing)
         below = nodes.get_subscriber_info(conn, queue) if has_queue else []
         keeper = held(counting.uncounted(conn, queue), below) if has_queue else None
@@ -309,11 +335,11 @@ def collect(
             ),
             tuple(
                 Halted(e.address, e.consumer, e.table or "?", e.op or "", tuple(e.key or ()))
-                for e in known(missing, lambda: apply_errors.get_apply_errors(conn, queue)) or ()
+                for e in stopping or ()
                 if e.state == "halted"
             ),
             below,
-            () if limits is None or facts is None else alarms(facts, limits),
+            (*hidden, *(() if limits is None or facts is None else alarms(facts, limits))),
             coverage.summed(covered) if covered else None,
             paused,
             tick_time(conn, queue, info),
@@ -361,12 +387,12 @@ def _node(
     if isinstance(answer := answers[member.name], LondisteError):
         return NodeStatus(
             member.name,
-            "dead",
+            "unknown" if (why := node_errors.refused(answer, queue, member.name)) else "dead",
             service,
             unreachable=answer.message,
             uptodate=False,
             tagged_dead=member.dead,
-            alarms=schema_owners.refused(answer, queue, member.name),
+            alarms=why,
         )
     info = answer.info
     root = info.type is NodeType.ROOT

@@ -123,6 +123,7 @@ def _facts(node: NodeStatus, paint: Paint) -> list[str]:
     facts = []
     if node.unreachable:
         facts.append(paint(f"ERR: {node.unreachable}"))
+        facts += [f"  do: {one.do}" for one in node.alarms]
     if node.tables is not None:
         text = f"Tables: {node.tables}" + ("" if node.current else paint(" (not current)"))
         if node.copies_paused and node.tables.half:

@@ -10,7 +10,8 @@ from londiste.cascade.daemons import STANDBY, Life, Running
 from londiste.cascade.watermark import ATTR, group_names
 from londiste.daemon.durations import dhms
 from londiste.db.names import argument
-from londiste.errors import InstallError, LondisteError
+from londiste.errors import LondisteError
+from londiste.monitor.node_errors import refused
 from londiste.monitor.queues.model import Finding, Severity
 from londiste.monitor.queues.rules import worst
 from londiste.monitor.status import NodeStatus, Status
@@ -88,7 +89,19 @@ def of_missing(name: str, status: Status) -> Finding:
 
 def of_cascade(status: Status) -> Iterator[Finding]:
     """Pure: the findings about a whole cascade."""
-    if not any(node.type == "root" for node in status.nodes):
+    if any(node.type == "root" for node in status.nodes):
+        return
+    if refusing := [node for node in status.nodes if node.refuses]:
+        # One of them may be the root: nobody takes over.
+        yield _finding(
+            Severity.UNKNOWN,
+            "no-root",
+            f"queue {status.queue}: no root is known",
+            f"{', '.join(node.name for node in refusing)} may be the root; lag is unknown",
+            refusing[0].alarms[0].do,
+            status.queue,
+        )
+    else:
         yield _finding(
             Severity.CRITICAL,
             "no-root",
@@ -125,10 +138,9 @@ def for_silent(name: str) -> str:
 
 def unchecked(name: str, error: LondisteError, queue: str) -> Finding:
     """Pure: the finding about a node of which nothing is known because of an error."""
+    for one in refused(error, queue, name):
+        return one
     what = f"node {name} was not checked"
-    if isinstance(error, InstallError) and error.hint:
-        # It answers: nobody has to replace it.
-        return Finding(Severity.UNKNOWN, "unknown", what, error.message, error.hint, queue)
     return Finding(Severity.CRITICAL, "unreachable", what, error.message, for_silent(name), queue)
 
 
@@ -145,8 +157,7 @@ def of_node(node: NodeStatus, status: Status, allowed: Allowed) -> Iterator[Find
     def add(severity: Severity, kind: str, what: str, why: str, do: str) -> Finding:
         return _finding(severity, kind, what, why, do, queue, node.name)
 
-    if node.unreachable and node.alarms:
-        # It answers, but must not be asked.
+    if node.refuses:
         yield from node.alarms
         return
     if node.unreachable:

@@ -25,5 +25,6 @@ grant execute on function
     pgq_node.get_consumer_info(text),
     pgq_node.get_consumer_state(text, text),
     pgq_node.get_consumer_hold(text, text),
+    pgq_node.get_operation(text),
     pgq_node.set_subscriber_watermark(text, text, int8)
 to pgq_reader, pgq_writer;

@@ -84,8 +84,7 @@ def _look(
             above = None if node.type == "root" else by_name.get(provider)
             found += node_findings.findings(node, above, queue)
         for name, error in silent:
-            refused = schema_owners.refused(error, queue, name)
-            found += refused or [unchecked(name, error, queue)]
+            found.append(unchecked(name, error, queue))
         found += merging.everywhere(sites, settings.db, queue)
     else:
         own.add(local, sizes=sizes)

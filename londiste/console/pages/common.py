@@ -124,7 +124,7 @@ def _unknown(snapshot: Snapshot, shown: Set[Fact]) -> Iterator[UnknownNode]:
         facts = snapshot.nodes.get(node.name)
         hidden = shown if facts is None else shown & facts.unknown
         if node.unreachable:
-            yield UnknownNode(node.name, f"does not answer: {node.unreachable}")
+            yield UnknownNode(node.name, node.silence)
         elif hidden:
             words = " and ".join(fact.value for fact in Fact if fact in hidden)
             yield UnknownNode(node.name, f"does not show {words}")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from londiste.cascade.model import NodeType
 from londiste.handlers.base import TableRules
@@ -149,6 +151,51 @@ def _filtered(
 ) -> TableFacts:
     of = TableRules(where=where, **rules)
     return TableFacts(True, "ok", columns={"a": kind}, whole=False, rules=of, bases=bases or {})
+
+
+def test_a_reader_sees_the_cascade_and_what_it_may_not_see_is_no_dead_node(
+    nodes_of: Nodes, londiste: CommandLine
+) -> None:
+    role = f"sees_{os.getpid()}"
+    root = nodes_of.root()
+    leaf = nodes_of.below(root, "leaf")
+    root.db.execute(f"create role {role} login in role londiste_reader")
+    options = (f"db={make_conninfo(root.dsn, user=role)}", f"remote_extra_connstr=user={role}")
+    as_reader = [word for one in options for word in ("--set", one)]
+
+    def look() -> tuple[str, list[dict[str, Any]], list[dict[str, Any]]]:
+        shown = londiste(root.db, *as_reader, "status")
+        assert shown.code == 0, str(shown)
+        checked = londiste(root.db, *as_reader, "check", "--all-nodes", "--json").json["findings"]
+        found = londiste(root.db, *as_reader, "status", "--check", "--json").json["findings"]
+        about = [[one for one in each if one["kind"] == "unknown"] for each in (found, checked)]
+        assert not [o for o in (*found, *checked) if "start its server" in o["do"]], found
+        assert "takeover" not in f"{found}{checked}" and "(dead" not in shown.out, str(shown)
+        return shown.out, about[0], about[1]
+
+    try:
+        shown, found, _ = look()
+        assert "+--: leaf (leaf)" in shown and "ERR" not in shown
+        # Rows that stop a worker are for administrators only.
+        why = "permission denied for function get_apply_errors"
+        assert [why in one["why"] and "grant" in one["do"] for one in found] == [True, True]
+        assert shown.count("UNKNOWN: unknown: whether an event stops its worker") == 2, shown
+        for statement, why, do in (
+            (
+                "revoke execute on function pgq_node.get_node_info(text) from pgq_reader",
+                "permission denied for function get_node_info",
+                "grant the missing privilege",
+            ),
+            ("drop schema pgq_node cascade", "pgq_node", "londiste install"),
+        ):
+            leaf.db.execute(statement)
+            shown, *about = look()
+            assert "leaf (unknown)" in shown and do in shown, shown
+            for found in about:
+                (one,) = [one for one in found if one["what"] == "node leaf was not checked"]
+                assert why in one["why"] and do in one["do"], one
+    finally:
+        root.db.execute(f"drop role {role}")
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,10 @@ import pytest
 from londiste.cascade.daemons import Life, Running, judge, running
 from londiste.cli.nodes.status import EXIT_UNKNOWN, Span
 from londiste.db.connection import given_up_after
+from londiste.errors import AccessDenied, InstallError, NodeUnreachable
 from londiste.monitor.alarms import CRITICAL_AGE, age_findings, drift_findings
 from londiste.monitor.lag import Behind, Latency
+from londiste.monitor.node_errors import refused
 from londiste.monitor.nodes import rules
 from londiste.monitor.queues.model import Severity
 from londiste.monitor.queues.rules import worst
@@ -160,6 +162,27 @@ def test_a_node_that_does_not_answer_is_critical_unless_it_is_marked_as_failed()
     assert about(ROOT, silent) == [("unreachable", Severity.CRITICAL)]
     assert about(ROOT, replace(silent, tagged_dead=True)) == [("unreachable", Severity.WARNING)]
     assert about(silent) == [("unreachable", Severity.CRITICAL), ("no-root", Severity.CRITICAL)]
+
+
+def test_nobody_takes_over_from_a_node_that_answers_with_an_error() -> None:
+    for error, kind, severity in (
+        (denied("42501"), "unknown", Severity.UNKNOWN),
+        (denied("28P01"), "unreachable", Severity.CRITICAL),
+        (InstallError("no SQL", hint="londiste install"), "unknown", Severity.UNKNOWN),
+    ):
+        alarms = refused(error, "q", "leaf")
+        node = NodeStatus("leaf", "unknown", unreachable=error.message, alarms=alarms)
+        assert about(ROOT, node) == [(kind, severity)]
+        alone = findings(Status("q", "leaf", (node,)))
+        assert sorted(one.kind for one in alone) == sorted([kind, "no-root"])
+        assert {one.do for one in alone} == {error.hint}
+    assert refused(NodeUnreachable("no answer"), "q", "leaf") == ()
+
+
+def denied(sqlstate: str) -> AccessDenied:
+    error = AccessDenied("denied", hint="grant it")
+    error.sqlstate = sqlstate
+    return error
 
 
 def test_a_daemon_that_does_not_run_is_a_finding() -> None:
