@@ -17,6 +17,7 @@ import psycopg
 
 from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName
+from londiste.db.queries import fetch
 from londiste.db.structure.introspect import read, there
 from londiste.db.structure.render import make as make_tables
 from londiste.db.structure.render import others
@@ -141,6 +142,7 @@ class MakeStructure:
             with sites.at_length(), sites.transaction(self.pair.new.dsn) as conn:
                 before = rights.state(conn, every=True).rights
                 conn.execute("set local check_function_bodies = off")
+                fetch(conn, "forget_own_tablespace")
                 _execute(conn, text, describe_dsn(self.pair.new.dsn), whole=True)
                 notes = _restore(conn, wanted, before, accept_definers=self.accept_definers)
             # Settings of the text outlive a committed transaction.
@@ -181,6 +183,7 @@ def create(sites: Connections, pair: Pair, *, accept_definers: bool = False) -> 
         # It is idle during queries to the old database; no session waits for its locks.
         conn.execute("set local idle_in_transaction_session_timeout = 0")
         conn.execute("set local check_function_bodies = off")
+        fetch(conn, "forget_own_tablespace")
         known = {(o.kind, o.signature) for o in collect.objects(conn)}
         left = [o for o in wanted if (o.kind, o.signature) not in known]
         before = rights.state(conn, every=True).rights

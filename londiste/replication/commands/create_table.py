@@ -361,6 +361,7 @@ class CreateTables:
 
     def _create(self, conn: Connection) -> None:
         """Executes the statements without waiting for the answer to each."""
+        fetch(conn, "forget_own_tablespace")
         sent: list[psycopg.Cursor[TupleRow]] = []
         try:
             with conn.pipeline():

@@ -338,3 +338,18 @@ def test_a_key_waits_for_its_table(root: Node, leaf: Node, londiste: CommandLine
     )
     assert leaf.db.value("select londiste.restore_table_fkey('lines', 'lines_order_id_fkey')") == ""
     assert fkeys(leaf) == {"lines_order_id_fkey", "orders_customer_fkey"}
+
+
+def test_a_partitioned_table_does_not_depend_on_the_default_tablespace(
+    root: Node, leaf: Node, londiste: CommandLine
+) -> None:
+    root.db.execute(
+        "create table parted (id int primary key) partition by range (id);"
+        " create table parted_1 partition of parted for values from (0) to (9)"
+    )
+    assert londiste(root.db, "add-table", "parted").code == 0
+    # That of the database itself: CREATE of a partitioned table refuses the name.
+    leaf.db.execute(f"alter database \"{leaf.db.name}\" set default_tablespace = 'pg_default'")
+    answer = londiste(leaf.db, "add-table", "parted", "--create-full")
+    assert answer.code == 0, str(answer)
+    assert leaf.db.value("select relkind from pg_class where relname = 'parted'") == "p"
