@@ -126,8 +126,9 @@ TABLES: Mapping[str, tuple[str, str]] = {
     ),
     "table-replaced": (
         "A table of a subscriber is not the one that was copied: it was dropped and created"
-        " again, or another table got its name. New changes are applied to it, rows of before"
-        " are missing. After a restore of the whole database there is no such finding.",
+        " again, or another table got its name. Rows of before are missing, and the worker stops"
+        " before the next change of it. After a restore of the whole database there is no such"
+        " finding.",
         "londiste compare TABLE, and londiste resync TABLE where it differs. If it is equal:"
         " select londiste.accept_rewrite(QUEUE, TABLE).",
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from londiste.cascade.commands.install_sql import has_nodes
@@ -19,6 +19,30 @@ class RenamedTable:
 
     now: TableName
     back: str
+
+
+@dataclass(frozen=True)
+class CopiedTable:
+    """The table that was copied to this node, by its oid; ``now``: its name, None: it is gone."""
+
+    oid: int
+    now: TableName | None
+
+
+def replaced(
+    conn: Connection, queue: str, found: Mapping[TableName, int]
+) -> dict[TableName, CopiedTable]:
+    """Those of these tables of a node, by name and oid, that have the name of a copied table.
+
+    Each with the table that was copied.
+    """
+    result = {}
+    rows = tuples(conn, "copied_tables", queue=queue, tables=list(map(str, found)))
+    for name, oid, schema, table in rows:
+        if found[TableName.parse(name)] != oid:
+            now = None if schema is None else TableName(schema, table)
+            result[TableName.parse(name)] = CopiedTable(oid, now)
+    return result
 
 
 def find(conn: Connection, queue: str) -> dict[TableName, RenamedTable]:
@@ -55,6 +79,14 @@ def rename_back(old: TableName, new: TableName, schema: str) -> str:
         moved = TableName(old.schema, new.name)
         statements.append(f"alter table {moved.quoted} rename to {quote(old.name)}")
     return "; ".join(statements)
+
+
+def swap(name: TableName, other: TableName) -> str:
+    """Pure: SQL that gives each of two tables the name of the other one, in one transaction."""
+    between = TableName(name.schema, "londiste_swap")
+    steps = [(between, name), (name, other), (other, between)]
+    statements = [rename_back(new, old, "there") for new, old in steps]
+    return "; ".join(["begin", *statements, "commit"])
 
 
 def after_rename(name: TableName, renamed: RenamedTable, *, root: bool, lost: bool) -> str:

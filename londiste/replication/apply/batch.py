@@ -117,7 +117,7 @@ class BatchApplier:
         self._applier = Applier(target, node=node, queue=queue, keep=keep)
         #: What has halted this consumer and is not settled; None: not known.
         self._open: list[Open] | None = None
-        self._shapes = RelationCache(target)
+        self._shapes = RelationCache(target, queue)
         self._writer = PartWriter(
             target,
             self._applier,
@@ -127,9 +127,8 @@ class BatchApplier:
             system=system,
             flush_bytes=flush_bytes,
         )
-        self._handing_on = EventRewriter(
-            target, lambda table: self._shapes.of([table]).get(table), node=node
-        )
+        find, missing = self._writer.find, self._writer.missing
+        self._handing_on = EventRewriter(target, find, missing, node=node)
 
     def run(
         self,
@@ -187,7 +186,7 @@ class BatchApplier:
             return BatchStats(skipped=True)
         self._joined = joined and batch.tick_id - batch.prev_tick_id > 1
         interest = interest.without(self._skips())
-        self._applier.begin()
+        self._writer.begin()
         with (
             self._errors(batch),
             self._carried(batch, interest) as large,
@@ -268,6 +267,7 @@ class BatchApplier:
         transaction: BatchTransaction,
     ) -> BatchStats:
         stats = BatchStats()
+        self._writer.merges(route.dest for route in interest.routes.values())
 
         def ordinary(some: RoutingTable) -> None:
             nonlocal stats
@@ -285,6 +285,7 @@ class BatchApplier:
             for message in merged.messages:
                 if self.system is not None and (message.event_id, 0) not in skips:
                     self.system.follow(message)
+            self._writer.confirming()()
             self.progress.completed(batch)
         point("worker.mid-apply", interest)
         return BatchStats(merged.events, merged.applied, merged.events - merged.applied)
@@ -358,16 +359,15 @@ class BatchApplier:
 
     def _completing(self, batch: Batch) -> Callable[[], None]:
         """Stores the position and the forwarder's end of the batch, in the caller's pipeline."""
-        check = self.progress.completing(batch)
-        if self.forwarder is None:
-            return check
-        also = self.forwarder.ending(batch)
+        checks = [self._writer.confirming(), self.progress.completing(batch)]
+        if self.forwarder is not None:
+            checks.append(self.forwarder.ending(batch))
 
-        def both() -> None:
-            check()
-            also()
+        def check() -> None:
+            for one in checks:
+                one()
 
-        return both
+        return check
 
     def _cut(
         self,
@@ -396,6 +396,7 @@ class BatchApplier:
                 raise EventError(f"event {event.id} is not a script", event_id=event.id)
             if event.retry is not None:
                 raise retried(event.id)
+            self._writer.confirming()()
             interruption = scripts.follow(change)
             if interruption is not None:
                 return BatchStats(interruption=interruption)

@@ -1,4 +1,9 @@
-"""Cache of this node's table schemas; a changed table is read again."""
+"""Cache of this node's table schemas; a changed table is read again.
+
+A table that is not the one that was copied is none of them: whoever writes it stops, as for a table
+that is missing.  Nobody looks for it before the table is read, and it is read again when it or its
+name has changed.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +13,22 @@ from dataclasses import replace
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.relation import Relation, shapes, versions
+from londiste.replication import renamed_tables
 from londiste.replication.apply.routing import PLAIN, RoutingTable, Shaping
+from londiste.replication.renamed_tables import CopiedTable
 
 
 class RelationCache:
-    """Table schemas, read again when a table has changed since the last batch."""
+    """Table schemas, read again when a table has changed since the last batch.
 
-    def __init__(self, conn: Connection) -> None:
+    queue -- of a node; '' for tables that no node has copied.
+    """
+
+    def __init__(self, conn: Connection, queue: str = "") -> None:
         self._conn = conn
+        self._queue = queue
+        #: What was copied instead of the table that has the name.
+        self.replaced: dict[TableName, CopiedTable] = {}
         self._known: dict[TableName, Relation] = {}
         self._checked: set[TableName] = set()
         self._shaping: Mapping[TableName, Shaping] = {}
@@ -54,8 +67,12 @@ class RelationCache:
         """Marks cached schemas as verified."""
         self._checked.update(tables)
 
+    def oids(self, tables: Iterable[TableName]) -> dict[TableName, int]:
+        """The oids of those tables that were read."""
+        return {table: self._known[table].oid for table in tables if table in self._known}
+
     def of(self, tables: Iterable[TableName]) -> dict[TableName, Relation]:
-        """The schemas of those tables that exist."""
+        """The schemas of those tables that exist, and are not ``replaced``."""
         wanted = set(tables)
         new = wanted - self._checked
         if new:
@@ -69,9 +86,17 @@ class RelationCache:
         changed = {t for t in new if t not in old or now.get(old[t].oid) != old[t].version}
         if changed:
             found = shapes(self._conn, changed)
+            others = {}
+            if self._queue and found:
+                oids = {table: shape.oid for table, shape in found.items()}
+                others = renamed_tables.replaced(self._conn, self._queue, oids)
             for table in changed:
                 self._known.pop(table, None)
+                self.replaced.pop(table, None)
+            self.replaced |= others
             for table, shape in found.items():
+                if table in others:
+                    continue
                 where, rows, policy = want = self._shaping.get(table, PLAIN)
                 shaped = replace(shape, where=where, rows=rows, on_error=policy)
                 self._known[table] = shape if want == PLAIN else shaped

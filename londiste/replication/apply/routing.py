@@ -19,6 +19,7 @@ from londiste.changes import jsonrow
 from londiste.changes.keyed import KeyedType, read_type
 from londiste.changes.kinds import is_message
 from londiste.changes.types import Malformed, Op, RowChange, Truncate
+from londiste.db.ddl import literal
 from londiste.db.names import TableName, argument
 from londiste.db.relation import Folding, Relation
 from londiste.db.snapshot import Snapshot
@@ -26,11 +27,13 @@ from londiste.errors import ApplyError, BadOption, EventError, PartialEvent
 from londiste.handlers.base import ALL, RowFunction, TableRules
 from londiste.pgq.blocks import EventBlock
 from londiste.pgq.types import Event
+from londiste.replication import renamed_tables
 from londiste.replication.apply.net_changes.decoded import NotFoldable, fold
 from londiste.replication.apply.net_changes.encoded import NetFold
 from londiste.replication.forwarding.rewrite import FilteredTable, held
+from londiste.replication.lost_rows import REPLACED
 from londiste.replication.model import NO_SKIPS, ReplicatedTable, SkippedEvents
-from londiste.replication.renamed_tables import RenamedTable
+from londiste.replication.renamed_tables import CopiedTable, RenamedTable
 from londiste.replication.tablesync.states import By, SyncState, from_text, in_copy, interesting
 from londiste.wording import whole_rows
 
@@ -360,6 +363,31 @@ def missing_table(
         hint = renamed.back
     return EventError(
         f"event {event}: table {source}: {gone}",
+        hint=hint,
+        event_id=event,
+        finding=ApplyError("structure", table=str(source)),
+    )
+
+
+def replaced_table(
+    event: int, source: TableName, dest: TableName, copied: CopiedTable, *, node: str, queue: str
+) -> EventError:
+    """The error for events of a table whose name another table has on this node.
+
+    Pure.
+
+    copied -- the one that has the rows.
+    """
+    again = f"londiste resync {argument(source)}"
+    if copied.now is None:
+        gone = "was dropped"
+        accept = f"select londiste.accept_rewrite({literal(queue)}, {literal(str(source))})"
+        hint = f"{again}; or, if it has all rows: {accept}"
+    else:
+        gone = f"is {copied.now} now"
+        hint = f"{renamed_tables.swap(dest, copied.now)}; or {again}"
+    return EventError(
+        f"event {event}: table {source}: {dest} of node {node} {REPLACED}, which {gone}",
         hint=hint,
         event_id=event,
         finding=ApplyError("structure", table=str(source)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
 import psycopg
@@ -16,8 +16,9 @@ from londiste.changes.types import ExecuteScript, SystemEvent, Truncate
 from londiste.daemon import crash
 from londiste.db.connection import Connection, keep_role
 from londiste.db.names import TableName
+from londiste.db.queries import query
 from londiste.db.relation import Relation
-from londiste.errors import ApplyError, EventError
+from londiste.errors import ApplyError, EventError, TransientError
 from londiste.handlers.event_actions import At
 from londiste.pgq.types import Batch, Event
 from londiste.replication import renamed_tables
@@ -26,10 +27,12 @@ from londiste.replication.apply.control_messages import SystemEvents
 from londiste.replication.apply.relation_cache import RelationCache
 from londiste.replication.apply.routing import (
     Pending,
+    Route,
     RoutingTable,
     missing_table,
     plan,
     plan_folded,
+    replaced_table,
 )
 from londiste.replication.forwarding import combined_queue
 from londiste.replication.tablesync.states import By
@@ -95,6 +98,54 @@ class PartWriter:
         self.flush_bytes = flush_bytes
         self._applier = applier
         self._shapes = shapes
+        #: The tables that this transaction writes here; those that others write, with their oids.
+        self._written: set[TableName] = set()
+        self._merged: Mapping[TableName, int] = {}
+
+    def begin(self) -> None:
+        """Starts a transaction."""
+        self._applier.begin()
+        self._written.clear()
+        self._merged = {}
+
+    def merges(self, tables: Iterable[TableName]) -> None:
+        """Notes tables that may be written in this transaction by others, as they were read."""
+        self._merged = self._shapes.oids(tables)
+
+    def confirming(self) -> Callable[[], None]:
+        """After the last write, in the caller's pipeline; the result is called after it.
+
+        Between the look at a table and the write, which locks it, its name may have become that of
+        another one.  By now all are locked.  The result raises TransientError.
+        """
+        oids = {**self._merged, **self._shapes.oids(self._written)}
+        if not oids:
+            return lambda: None
+        parameters = {"oids": list(oids.values()), "names": [table.quoted for table in oids]}
+        cursor = self.target.execute(query("names_of_others"), parameters)
+
+        def check() -> None:
+            row = cursor.fetchone()
+            if row is not None and row[0]:
+                raise TransientError(
+                    f"{self.node}: tables were renamed while the batch was applied:"
+                    f" {', '.join(row[0])}",
+                    hint="a daemon applies the batch again; after --once, repeat the command",
+                )
+
+        return check
+
+    def find(self, table: TableName) -> Relation | None:
+        """The schema of a table of this node; ``missing`` says why there is none."""
+        return self._shapes.of([table]).get(table)
+
+    def missing(self, number: int, source: TableName, dest: TableName) -> EventError:
+        """The error for an event whose table this node does not have, or has as another one."""
+        copied = self._shapes.replaced.get(dest)
+        if copied is not None:
+            return replaced_table(number, source, dest, copied, node=self.node, queue=self.queue)
+        renamed = renamed_tables.find(self.target, self.queue).get(source)
+        return missing_table(number, source, dest, node=self.node, renamed=renamed)
 
     def write(
         self,
@@ -112,6 +163,7 @@ class PartWriter:
         if part.handed:
             transaction.begin()
             self._hand(part, batch)
+        self._written.update(part.folds)
         shapes = self._shapes.remembered(part.folds)
         try:
             # Nearly always the tables are what they were: the database is asked as it writes.
@@ -132,8 +184,8 @@ class PartWriter:
             for dest, change in changes:
                 pending.add(dest, change)
                 if pending.bytes >= self.flush_bytes:
-                    self._write_pending(pending)
-            self._write_pending(pending)
+                    self._write_pending(pending, route)
+            self._write_pending(pending, route)
 
         for route, events in part.work():
             assert route.wants.events is not None
@@ -150,8 +202,15 @@ class PartWriter:
                 raise
         point("worker.mid-apply", part.interest)
 
-    def _write_pending(self, pending: Pending) -> None:
-        shapes = self._shapes.of(pending.changes)
+    def _write_pending(self, pending: Pending, route: Route) -> None:
+        """Writes changes of a handler; other tables than its own may be parts of that."""
+        if not pending.changes:
+            return
+        shapes = self._shapes.of({*pending.changes, route.dest})
+        if route.dest in self._shapes.replaced:
+            first = min(change.event_id for some in pending.changes.values() for change in some)
+            raise self.missing(first, route.source, route.dest)
+        self._written.update({route.dest} & pending.changes.keys())
         self._applier.apply(plan(pending.changes, shapes, node=self.node), more=True)
         pending.clear()
 
@@ -173,8 +232,7 @@ class PartWriter:
             shape = known.get(dest)
             if shape is None:
                 number, source = part.first[dest]
-                renamed = renamed_tables.find(self.target, self.queue).get(source)
-                raise missing_table(number, source, dest, node=self.node, renamed=renamed)
+                raise self.missing(number, source, dest)
             planned = plan_folded(folded, shape)
             if planned is None or (folded.truncated and self._is_shared(part, dest)):
                 slow.append(dest)

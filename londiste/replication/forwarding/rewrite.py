@@ -105,13 +105,20 @@ class EventRewriter:
 
     conn -- session of the worker on this node, inside of the transaction of the batch.
     shape -- current schema of a table of this node; None when it does not exist.
+    missing -- the error for that: number of the event, name in it, name on this node.
     """
 
     def __init__(
-        self, conn: Connection, shape: Callable[[TableName], Relation | None], *, node: str
+        self,
+        conn: Connection,
+        shape: Callable[[TableName], Relation | None],
+        missing: Callable[[int, TableName, TableName], EventError],
+        *,
+        node: str,
     ) -> None:
         self._conn = conn
         self._shape = shape
+        self._missing = missing
         self._node = node
 
     def block(
@@ -199,13 +206,7 @@ class EventRewriter:
             number = int(members[0][0].fields[0])
             shape = self._shape(mine.dest)
             if shape is None:
-                raise EventError(
-                    f"event {number}: table {table}: node {self._node} cannot forward it: table"
-                    f" {mine.dest} does not exist",
-                    hint="create the table, or stop replicating it: londiste remove-table"
-                    f" {argument(table)}",
-                    event_id=number,
-                )
+                raise self._missing(number, table, mine.dest)
             unknown = [name for name in columns if name not in shape.by_name]
             columns = tuple(name for name in columns if name in shape.by_name)
             text = statements.kept_sql(shape, mine.wants.where, columns)

@@ -202,7 +202,7 @@ def test_a_worker_of_ours_is_known_for_ours_in_its_node(bench: Bench) -> None:
         assert original.originals(sites, conn, QUEUE, adopted=True) == ["leaf"]
 
 
-def test_a_batch_of_one_row_takes_eight_statements_and_three_answers(
+def test_a_batch_of_one_row_takes_nine_statements_and_three_answers(
     bench: Bench, tmp_path: Path
 ) -> None:
     for row in range(2, 10):
@@ -219,8 +219,8 @@ def test_a_batch_of_one_row_takes_eight_statements_and_three_answers(
         target.untrace()
     assert bench.rows() == 10
     sent = Counter(line.split("\t")[3] for line in trace.read_text().splitlines())
-    # The look; begin, role, savepoint, versions, rows, position; commit.
-    assert (sent["Execute"] + sent["Query"], sent["ReadyForQuery"]) == (8, 3), trace.read_text()
+    # The look; begin, role, savepoint, versions, rows, names, position; commit.
+    assert (sent["Execute"] + sent["Query"], sent["ReadyForQuery"]) == (9, 3), trace.read_text()
 
 
 def test_a_worker_whose_own_database_falls_silent_continues_in_a_new_session(

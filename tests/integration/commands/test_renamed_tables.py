@@ -1,4 +1,4 @@
-"""Tables that an application renames by hand, on the root and on nodes below, while rows come."""
+"""Tables that an application renames or swaps by hand, on root and nodes below, while rows come."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from tests.support.suite.slow import first
 
 SCHEMA = (
     "create schema other; create table public.a (id int primary key, v text);"
-    " create schema shop; create table shop.c (id int primary key)"
+    " create schema shop; create table shop.c (id int primary key);"
+    " create table public.d (id int primary key, v text)"
 )
 #: The old name; the new one, and the statements of the application.
 WAYS = {
@@ -23,7 +24,7 @@ WAYS = {
 
 def typed(database: object, advice: str) -> None:
     """The statements that an advice begins with, as printed."""
-    sql = [part for part in advice.split("; ") if part.startswith("alter table ")]
+    sql = [part for part in advice.split("; ") if part.startswith(("alter table ", "begin", "com"))]
     assert sql, advice
     database.execute("; ".join(sql))  # type: ignore[attr-defined]
 
@@ -197,3 +198,121 @@ def test_a_table_whose_schema_is_gone_is_brought_back_with_it(
     leaf.database.execute(back)
     line.once(leaf)
     assert leaf.database.execute("select id from shop.c order by 1") == [(1,), (2,), (3,)]
+
+
+#: What an application does with two tables; the name that the copied table a has then.
+SWAPS = {
+    "two": ("alter table a rename to z; alter table d rename to a; alter table z rename to d", "d"),
+    "prepared": ("alter table a rename to old; create table a (id int primary key, v text)", "old"),
+    "schema": (
+        "alter table a set schema other; alter table other.a rename to x;"
+        " create table a (id int primary key, v text)",
+        "other.x",
+    ),
+}
+
+
+def rows(node: LineNode) -> list[list[tuple[object, ...]]]:
+    """The rows of both tables."""
+    return [node.database.execute(f"select * from {name} order by 1") for name in ("a", "d")]
+
+
+def in_step(line: Line, pair: tuple[LineNode, LineNode], **keys: object) -> None:
+    """Replicates tables a and d, and makes the leaf equal."""
+    root, leaf = pair
+    if keys:
+        line.configure(leaf, **keys)
+    line.add(root, "a", "d")
+    root.database.execute("insert into a select i, 'a' from generate_series(1, 3) i")
+    root.database.execute("insert into d select i, 'd' from generate_series(1, 3) i")
+    leaf.database.execute("insert into a select i, 'a' from generate_series(1, 3) i")
+    leaf.database.execute("insert into d select i, 'd' from generate_series(1, 3) i")
+    line.tick()
+    line.once(leaf)
+    line.add(leaf, "a", "d")
+    line.once(leaf)
+
+
+CHANGES = """
+    insert into {0} values (9, '{0}');
+    update {0} set v = '{0} new' where id = 1;
+    delete from {0} where id = 2
+"""
+
+
+@pytest.mark.parametrize("swap", first(["two", "schema", "prepared"]))
+@pytest.mark.parametrize("keys", [{}, {"parallel_apply_min_events": 2}], ids=["small", "large"])
+def test_a_table_with_the_name_of_the_copied_one_is_not_written(
+    line: Line, pair: tuple[LineNode, LineNode], swap: str, keys: dict[str, object]
+) -> None:
+    root, leaf = pair
+    in_step(line, pair, **keys)
+    before, position = rows(leaf), line.position(leaf)
+    statements, now = SWAPS[swap]
+    leaf.database.execute(f"begin; {statements}; commit")
+    root.database.execute(CHANGES.format("a") + ";" + CHANGES.format("d"))
+    line.tick()
+    done = line.here(leaf, "worker", "--once")
+    assert done.code == 5, str(done)
+    named = now if "." in now else f"public.{now}"
+    assert "table public.a: public.a of node leaf is not the table that was copied" in done.err
+    assert f"which is {named} now" in done.err
+    assert line.position(leaf) == position
+    hint = done.err.partition("hint: ")[2].splitlines()[0]
+    assert hint.endswith("; or londiste resync public.a")
+    typed(leaf.database, hint)
+    assert rows(leaf) == before
+    line.once(leaf)
+    assert rows(leaf) == rows(root)
+
+
+def test_a_table_that_was_made_again_waits_for_a_decision(
+    line: Line, pair: tuple[LineNode, LineNode]
+) -> None:
+    root, leaf = pair
+    in_step(line, pair)
+    leaf.database.execute("create table z as table a; drop table a; alter table z rename to a")
+    leaf.database.execute("alter table a add primary key (id)")
+    root.database.execute(CHANGES.format("a"))
+    line.tick()
+    done = line.here(leaf, "worker", "--once")
+    assert done.code == 5 and "which was dropped" in done.err, str(done)
+    hint = done.err.partition("hint: ")[2].splitlines()[0]
+    assert hint.startswith("londiste resync public.a; or, if it has all rows: select ")
+    leaf.database.execute(hint.partition("rows: ")[2])
+    line.once(leaf)
+    assert rows(leaf) == rows(root)
+
+
+def test_the_worker_goes_on_in_a_database_that_was_restored(
+    line: Line, pair: tuple[LineNode, LineNode]
+) -> None:
+    root, leaf = pair
+    in_step(line, pair)
+    leaf.database.execute("update londiste.table_version set home = 1, relid = 1")
+    root.database.execute(CHANGES.format("a"))
+    line.tick()
+    line.once(leaf)
+    assert rows(leaf) == rows(root)
+
+
+def test_tables_that_are_swapped_while_a_batch_waits_for_them_are_not_written(
+    line: Line, pair: tuple[LineNode, LineNode]
+) -> None:
+    root, leaf = pair
+    in_step(line, pair)
+    line.start(leaf)
+    root.database.execute("insert into a values (4, 'a')")
+    line.wait_position(leaf, line.tick())
+    with leaf.database.connect() as conn, conn.transaction():
+        conn.execute("set local search_path = public")
+        conn.execute("lock table a, d in access exclusive mode")
+        root.database.execute(CHANGES.format("a") + ";" + CHANGES.format("d"))
+        line.tick()
+        waiting = "select count(*) from pg_locks where not granted and relation = %s::regclass"
+        line.wait(lambda: leaf.database.value(waiting, "a") > 0, "the write")
+        for statement in SWAPS["two"][0].split(";"):
+            conn.execute(statement.encode())
+    line.wait(lambda: "is not the table that was copied" in (line.error(leaf) or ""), "the halt")
+    leaf.database.execute(f"begin; {SWAPS['two'][0]}; commit")
+    line.wait(lambda: rows(leaf) == rows(root), "the rows")

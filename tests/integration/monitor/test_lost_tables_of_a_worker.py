@@ -88,7 +88,8 @@ def test_two_tables_that_change_names_are_found_and_the_finding_mends_them(
         " commit"
     )
     root.database.execute("insert into t values (10, 't'); insert into c values (10, 'c')")
-    line.wait_position(leaf, line.tick())
+    line.tick()
+    line.wait(lambda: "is not the table that was copied" in (line.error(leaf) or ""), "the halt")
     found = command(leaf, "check", "--json").json["findings"]
     mends = {
         one["what"].partition("table ")[2].split()[0]: one["do"]
