@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 from londiste.cascade import sqlapi as nodes
@@ -23,6 +24,7 @@ from londiste.monitor.queues.model import Finding, Severity
 from londiste.pgq import queues
 from londiste.replication import replicated_rows, replication_role
 from londiste.replication import sqlapi as tables
+from londiste.replication.apply import errors as apply_errors
 from londiste.replication.lost_rows import DETACHED, REPLACED
 from londiste.replication.model import COPY_BELOW, ReplicatedTable
 
@@ -42,6 +44,24 @@ NO_TABLES = "no-tables"
 #: What a server says to a user without a right: it answers.
 _NO_RIGHT = "42501"
 UNCAPTURED = "changes of such sessions are not captured"
+
+
+@dataclass(frozen=True)
+class Halted:
+    """An event that stops a consumer: names only, no values."""
+
+    event: str
+    consumer: str
+    table: str
+    op: str
+    key: tuple[str, ...]
+
+    def __str__(self) -> str:
+        key = f" by {', '.join(self.key)}" if self.key else ""
+        return (
+            f"HALTED at event {self.event}: {self.op or 'event'} of {self.table}{key}:"
+            " londiste events show"
+        )
 
 
 def collect(
@@ -162,6 +182,26 @@ def refused(error: LondisteError, queue: str, node: str) -> tuple[Finding, ...]:
     if isinstance(error, (AccessDenied, InstallError)) and error.hint:
         return (Finding(Severity.UNKNOWN, "unknown", what, error.message, error.hint, queue),)
     return ()
+
+
+def halted(
+    conn: Connection, queue: str, hidden: list[Finding], missing: list[str]
+) -> tuple[Halted, ...]:
+    """The events that stop consumers of a node.
+
+    hidden, missing -- take that this user or an older schema does not tell.
+    """
+    found = permitted(
+        hidden,
+        "whether an event stops its worker",
+        queue,
+        lambda: known(missing, lambda: apply_errors.get_apply_errors(conn, queue)),
+    )
+    return tuple(
+        Halted(e.address, e.consumer, e.table or "?", e.op or "", tuple(e.key or ()))
+        for e in found or ()
+        if e.state == "halted"
+    )
 
 
 def permitted(hidden: list[Finding], what: str, queue: str, ask: Callable[[], _T]) -> _T | None:

@@ -26,14 +26,13 @@ from londiste.monitor.alarms import DatabaseFacts, alarms, collect_facts
 from londiste.monitor.consumers import Listed
 from londiste.monitor.exposure import Exposed
 from londiste.monitor.lag import Behind, Latency, Position, find_root, positions, tick_time
-from londiste.monitor.node_errors import copies_paused, known, permitted
+from londiste.monitor.node_errors import Halted, copies_paused, known, permitted
 from londiste.monitor.queues.model import Finding, Limits
 from londiste.monitor.retention import Retention, held
 from londiste.orchestration.connections import reach
 from londiste.pgq import counting
 from londiste.replication import coverage
 from londiste.replication import sqlapi as tables
-from londiste.replication.apply import errors as apply_errors
 from londiste.replication.coverage import Audited
 from londiste.replication.model import ReplicatedTable, decode_attrs
 from londiste.replication.parallel import sqlapi as attempts
@@ -173,24 +172,6 @@ class NodeStatus:
 
 
 @dataclass(frozen=True)
-class Halted:
-    """An event that stops a consumer: names only, no values."""
-
-    event: str
-    consumer: str
-    table: str
-    op: str
-    key: tuple[str, ...]
-
-    def __str__(self) -> str:
-        key = f" by {', '.join(self.key)}" if self.key else ""
-        return (
-            f"HALTED at event {self.event}: {self.op or 'event'} of {self.table}{key}:"
-            " londiste events show"
-        )
-
-
-@dataclass(frozen=True)
 class Status:
     """A cascade; ``local`` is the node that was asked for it.
 
@@ -285,12 +266,7 @@ def collect(
             queue,
             lambda: known(missing, lambda: operation.find(conn, queue)),
         )
-        stopping = permitted(
-            hidden,
-            "whether an event stops its worker",
-            queue,
-            lambda: known(missing, lambda: apply_errors.get_apply_errors(conn, queue)),
-        )
+        stopping = node_errors.halted(conn, queue, hidden, missing)
         paused = copies_paused(conn, queue, missing)
         below = nodes.get_subscriber_info(conn, queue) if has_queue else []
         keeper = held(counting.uncounted(conn, queue), below) if has_queue else None
@@ -333,11 +309,7 @@ def collect(
                 info,
                 patience=math.inf if large is not None and large.seconds is None else 0.0,
             ),
-            tuple(
-                Halted(e.address, e.consumer, e.table or "?", e.op or "", tuple(e.key or ()))
-                for e in stopping or ()
-                if e.state == "halted"
-            ),
+            stopping,
             below,
             (*hidden, *(() if limits is None or facts is None else alarms(facts, limits))),
             coverage.summed(covered) if covered else None,

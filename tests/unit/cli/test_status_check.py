@@ -14,12 +14,12 @@ from londiste.db.connection import given_up_after
 from londiste.errors import AccessDenied, InstallError, NodeUnreachable
 from londiste.monitor.alarms import CRITICAL_AGE, age_findings, drift_findings
 from londiste.monitor.lag import Behind, Latency
-from londiste.monitor.node_errors import refused
+from londiste.monitor.node_errors import Halted, refused
 from londiste.monitor.nodes import rules
 from londiste.monitor.queues.model import Severity
 from londiste.monitor.queues.rules import worst
 from londiste.monitor.retention import Retention
-from londiste.monitor.status import Halted, NodeStatus, Status, TableCounts
+from londiste.monitor.status import NodeStatus, Status, TableCounts
 from londiste.monitor.verdict import Allowed, findings, one_line
 from londiste.pgq.liveness import Daemon, period
 

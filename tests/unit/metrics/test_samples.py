@@ -30,8 +30,9 @@ from londiste.metrics.pages import consumer_not_ready, not_ready, of_ticker
 from londiste.metrics.tally import ConsumerTally, TickerTally, WorkerTally
 from londiste.monitor.alarms import DatabaseFacts
 from londiste.monitor.lag import Behind, Latency
+from londiste.monitor.node_errors import Halted
 from londiste.monitor.queues.model import ConsumerFacts, MonitorFacts, QueueFacts
-from londiste.monitor.status import Halted, NodeStatus, Status, TableCounts
+from londiste.monitor.status import NodeStatus, Status, TableCounts
 from londiste.replication.coverage import Audited
 from londiste.ticker.database import Counts
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from londiste.errors import NodeUnreachable
 from londiste.monitor.lag import Behind
-from londiste.monitor.status import Halted, NodeStatus, Status, TableCounts
+from londiste.monitor.node_errors import Halted
+from londiste.monitor.status import NodeStatus, Status, TableCounts
 from londiste.monitor.verdict import Allowed
 from londiste.notify.decide import BEGINS, ENDS, LASTS, Message, Rules, State, step
 from londiste.notify.findings import Look, Observed, of_failure, of_status
