@@ -35,7 +35,8 @@ def collect(conn: Connection, queue: str, *, sizes: bool = False) -> list[Captur
     known = [t for t in tables.get_table_list(conn, queue) if t.local]
     lost = {str(table): reason for table, reason in tables.lost_captures(conn, queue)}
     renamed = renamed_tables.find(conn, queue)
-    swapped: dict[str, str] = dict(tuples(conn, "swapped_captures", queue=queue))
+    dests = {str(table.name): str(table.dest) for table in known}
+    swapped = {name: dests[other] for name, other in tuples(conn, "swapped_captures", queue=queue)}
     stale = tables.stale_captures(conn, queue)
     broken = {
         one.table: one

@@ -12,6 +12,7 @@ from londiste.db.names import TableName, argument
 from londiste.monitor.queues.model import Finding, Severity
 from londiste.replication.commands.add_table_checks import create_again, not_null
 from londiste.replication.commands.triggers import rows_first
+from londiste.replication.renamed_tables import swap
 
 #: What is safe: above it a statement of the application may meet PostgreSQL's limit on one text.
 VALUE_BYTES = 256 << 20
@@ -49,9 +50,9 @@ class CaptureFacts:
     root -- whether its captures are the events of the queue; those of a branch are its provider's.
     trigger -- capture, logutriga, jsontriga, sqltriga, deny or none.
     renamed -- what to do about a renamed table; events_lost -- its events carry the new name.
-    lost -- why nothing is captured any more; swapped -- the other table whose name its events
-        carry, because both were renamed; broken -- the argument of the trigger at which writes
-        fail; stale -- what does not match, and what to run;
+    lost -- why nothing is captured any more; swapped -- the other table, by its name on this node,
+        whose name its events carry, because both were renamed; broken -- the argument of the
+        trigger at which writes fail; stale -- what does not match, and what to run;
         stale_owner -- its function is not for the owner of the table.
     key -- columns of the primary key; key_given -- the capture was given others (pkey=).
     nullable -- columns of pkey= that may be NULL.
@@ -217,6 +218,8 @@ def _uncaptured(one: CaptureFacts, make: _Make) -> Finding:
                 f"it was renamed, and has the capture of table {one.swapped}: nodes below write its"
                 f" rows into {one.swapped}"
             )
+            back = swap(TableName.parse(one.table), TableName.parse(one.swapped))
+            again = f"once for both tables: {back}; or keep the new names: {again}"
         return make(
             Severity.CRITICAL,
             "capture-lost",
