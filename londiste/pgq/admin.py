@@ -13,18 +13,15 @@ from typing import Any
 
 from londiste.db.connection import Connection, whereabouts
 from londiste.db.names import argument, word
-from londiste.db.queries import first, savepoint
+from londiste.db.queries import first
 from londiste.errors import (
-    AccessDenied,
     BadOption,
-    InstallError,
     LondisteError,
     StateError,
     UnknownConsumer,
     UnknownQueue,
 )
 from londiste.pgq import batches, coop, counting, dead_letters, delayed, queues, spark_epochs
-from londiste.pgq.spark_epochs import Sink
 from londiste.pgq.types import ConsumerInfo, QueueInfo
 from londiste.wording import did_you_mean
 
@@ -136,7 +133,7 @@ def dropping(conn: Connection, names: Sequence[str], *, force: bool) -> list[Que
             functools.partial(spark_epochs.forget_sink, sink=sink.sink),
         )
         for name in found
-        for sink in sinks_of(conn, name)
+        for sink in spark_epochs.sinks_of(conn, name)
     ]
 
 
@@ -266,7 +263,7 @@ def unregistering(
 
 
 def _require_nothing_waiting(conn: Connection, queue: str, consumers: Sequence[str]) -> None:
-    lost = {name: text for name in consumers if (text := _waiting(conn, queue, name))}
+    lost = {name: text for name in consumers if (text := dead_letters.in_words(conn, queue, name))}
     if not lost:
         return
     look = "; ".join(f"londiste queue dead list {word(queue)} {argument(name)}" for name in lost)
@@ -279,7 +276,7 @@ def _require_nothing_waiting(conn: Connection, queue: str, consumers: Sequence[s
 
 
 def _lost_with(conn: Connection, queue: str, consumer: str) -> str:
-    waiting = _waiting(conn, queue, consumer)
+    waiting = dead_letters.in_words(conn, queue, consumer)
     return f"; lost with it{waiting.replace(',', ':', 1)}" if waiting else ""
 
 
@@ -354,7 +351,8 @@ def losses(conn: Connection, queue: str) -> list[str]:
         pending = (consumer.pending_events or 0) + (0 if consumer.last_tick is None else new)
         lost.append(
             f"consumer {consumer.consumer_name} is registered, with"
-            f" {counting.words(pending)} pending" + _waiting(conn, queue, consumer.consumer_name)
+            f" {counting.words(pending)} pending"
+            + dead_letters.in_words(conn, queue, consumer.consumer_name)
         )
     writers = queues.queue_writers(conn, queue)
     if writers:
@@ -363,7 +361,7 @@ def losses(conn: Connection, queue: str) -> list[str]:
             f" ({', '.join(writers[:5])}{', …' if len(writers) > 5 else ''}):"
             " writes to these tables fail after that"
         )
-    for sink in sinks_of(conn, queue):
+    for sink in spark_epochs.sinks_of(conn, queue):
         lost.append(
             f"sink {sink.sink} of Spark writes into queue {queue}, up to epoch {sink.epoch}"
         )
@@ -373,27 +371,6 @@ def losses(conn: Connection, queue: str) -> list[str]:
                 f"{late.delayed_events} delayed events are in queue {queue} and not delivered yet"
             )
     return lost
-
-
-def sinks_of(conn: Connection, queue: str) -> list[Sink]:
-    """Spark queries that write into a queue, as far as this user may read the records."""
-    try:
-        with savepoint(conn):
-            known = spark_epochs.get_sinks(conn)
-        return [one for one in known if one.queue == queue and one.query]
-    except (AccessDenied, InstallError):
-        return []
-
-
-def _waiting(conn: Connection, queue: str, consumer: str) -> str:
-    """Events that are lost with a consumer, as the end of a sentence; empty if there are none."""
-    text = ""
-    for one in dead_letters.get_waiting_info(conn, queue, consumer):
-        if one.retries:
-            text += f", {one.retries} events to retry"
-        if one.dead:
-            text += f", {one.dead} dead letters"
-    return text
 
 
 def event_bytes(conn: Connection, queue: str) -> int:

@@ -143,3 +143,14 @@ def _failed_event(
     """A row of pgq.failed_queue, whose number of the queue nobody needs."""
     ev_time, txid, owner, *rest = fields
     return FailedEvent(reason, time, id, ev_time, txid, owner, *rest)  # type: ignore[arg-type]
+
+
+def in_words(conn: Connection, queue: str, consumer: str) -> str:
+    """Events that are lost with a consumer, as the end of a sentence; empty if there are none."""
+    text = ""
+    for one in get_waiting_info(conn, queue, consumer):
+        if one.retries:
+            text += f", {one.retries} events to retry"
+        if one.dead:
+            text += f", {one.dead} dead letters"
+    return text

@@ -12,7 +12,8 @@ from uuid import UUID
 
 from londiste.db import call
 from londiste.db.connection import Connection
-from londiste.errors import NodeBusy, StateError
+from londiste.db.queries import savepoint
+from londiste.errors import AccessDenied, InstallError, NodeBusy, StateError
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,16 @@ def drop_sink_stage(conn: Connection, stage: int) -> None:
 def get_sinks(conn: Connection) -> list[Sink]:
     """The sinks that have written at least one epoch."""
     return call.records(conn, Sink, "pgq_ext.get_sinks")
+
+
+def sinks_of(conn: Connection, queue: str) -> list[Sink]:
+    """Spark queries that write into a queue, as far as this user may read the records."""
+    try:
+        with savepoint(conn):
+            known = get_sinks(conn)
+        return [one for one in known if one.queue == queue and one.query]
+    except (AccessDenied, InstallError):
+        return []
 
 
 def forget_sink(conn: Connection, sink: str) -> bool:

@@ -21,7 +21,7 @@ from londiste.errors import LondisteError, NodeUnreachable, StateError
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.lock_retry import retry_locked
 from londiste.orchestration.steps import Step
-from londiste.pgq import admin, batches, consumers, counting, queues, spark_epochs
+from londiste.pgq import batches, consumers, counting, queues, spark_epochs
 
 
 def drop(
@@ -177,7 +177,7 @@ def _refuse_readers(conn: Connection, queue: str, node: str) -> None:
     ]
     lost += [
         f"Spark sink {one.sink} has written into the queue up to epoch {one.epoch}"
-        for one in admin.sinks_of(conn, queue)
+        for one in spark_epochs.sinks_of(conn, queue)
     ]
     if lost:
         raise StateError(
@@ -270,7 +270,7 @@ class DropNode(AtNode):
 
     def _drop(self, lock_timeout: float, conn: Connection) -> list[release.ReleasedKey]:
         release.lock_tables(conn, self.queue, lock_timeout)
-        for sink in admin.sinks_of(conn, self.queue):
+        for sink in spark_epochs.sinks_of(conn, self.queue):
             spark_epochs.forget_sink(conn, sink.sink)
         keys = release.release_tables(conn, self.queue)
         nodes.drop_node(conn, self.queue, self.name)

@@ -130,7 +130,7 @@ class Rules:
                 )
 
     def require_sections(self, names: Iterable[str]) -> None:
-        """Raises BadOption if ``table_mode = ignore`` leaves out what the settings name, or all.
+        """Raises BadOption if ``table_mode = ignore`` omits what the settings name, or everything.
 
         names -- those of ``table_filter``.
         """
@@ -138,13 +138,13 @@ class Rules:
             return
         for source in sorted({*map(TableName.parse, names)} - self.own.keys(), key=str):
             raise BadOption(
-                f"table_filter names {source}, which table_mode = ignore leaves out",
+                f"table_filter names {source}, but table_mode = ignore omits it",
                 hint=f"add a section [table {source}], or remove table_mode = ignore",
             )
         if all(rule.work is None for rule in self.own.values()):
             raise BadOption(
                 "no table is dispatched",
-                detail="table_mode = ignore leaves out every table without a section of its own",
+                detail="table_mode = ignore omits every table without a section of its own",
                 hint="add a section for each table: [table public.orders]; or remove table_mode",
             )
 

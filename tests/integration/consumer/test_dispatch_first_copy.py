@@ -86,24 +86,19 @@ def dispatcher(ends: Ends, **given: Any) -> Dispatcher:
 
 
 def same(ends: Ends, made: Dispatcher, table: str = "t") -> bool:
-    """The target, after all there is in the queue, has the rows of the source."""
-    wanted = tick(ends)
-    position = "select last_tick from pgq.get_consumer_info(%s, 'to_archive')"
-    # On a busy machine the ticker is faster than the batches: run_once() would not end.
-    while ends.source.value(position, QUEUE) < wanted:
+    """The target has the rows of the source, after all there is now: a ticker may be faster."""
+    wanted, position = tick(ends), "select min(last_tick) from pgq.get_consumer_info()"
+    while ends.source.value(position) < wanted:
         assert made.work()
     made.close()
     asked = f"select * from {table} order by id"
-    found: bool = ends.target.execute(asked) == ends.source.execute(asked)
-    return found
+    return bool(ends.target.execute(asked) == ends.source.execute(asked))
 
 
 def fill(ends: Ends, trigger: str = TRIGGERS[0]) -> None:
     ends.table("t", trigger)
-    ends.source.execute(
-        "insert into t select g, now() - g * interval '3 hours', v from"
-        f" unnest(array[{TEXTS}]) with ordinality x(v, g)"
-    )
+    rows = f"unnest(array[{TEXTS}]) with ordinality x(v, g)"
+    ends.source.execute(f"insert into t select g, now() - g * interval '3 hours', v from {rows}")
 
 
 def registered(ends: Ends) -> list[Any]:
