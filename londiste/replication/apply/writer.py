@@ -121,7 +121,11 @@ class PartWriter:
         oids = {**self._merged, **self._shapes.oids(self._written)}
         if not oids:
             return lambda: None
-        parameters = {"oids": list(oids.values()), "names": [table.quoted for table in oids]}
+        parameters = {
+            "oids": list(oids.values()),
+            "schemas": [table.schema for table in oids],
+            "names": [table.name for table in oids],
+        }
         cursor = self.target.execute(query("names_of_others"), parameters)
 
         def check() -> None:

@@ -194,7 +194,7 @@ def _queues(root: LineNode, call: Any) -> None:
     call(root, "queue", "rebase", "--dry-run")
     call(root, "queue", "rebase")
     call(root, "queue", "shell", "-c", "select 1 as n")
-    call(root, "queue", "unregister", "mail", "c")
+    call(root, "queue", "unregister", "mail", "c", "--close-batch")
     call(root, "queue", "drop", "mail")
     call(root, "tick")
 
