@@ -105,8 +105,10 @@ def creating(
     return [create, *_settings(name, values or {}), *register]
 
 
-def dropping(conn: Connection, names: Sequence[str], *, force: bool) -> list[QueueChange]:
-    """Drops queues.
+def dropping(
+    conn: Connection, names: Sequence[str], *, force: bool
+) -> tuple[list[QueueChange], list[str]]:
+    """Drops queues; the changes, and what is lost with them, one sentence each.
 
     StateError for the queue of a node, and if consumers or data would be lost and ``force`` is not
     given.
@@ -114,14 +116,14 @@ def dropping(conn: Connection, names: Sequence[str], *, force: bool) -> list[Que
     found = [find_queue(conn, name).queue_name for name in dict.fromkeys(names)]
     for name in found:
         _refuse_node(conn, name)
-    lost = [line for name in found for line in losses(conn, name)]
+    lost = [line for name in found for line in _losses(conn, name)]
     if lost and not force:
         raise StateError(
             f"cannot drop {', '.join(found)}: consumers or data would be lost",
             detail="; ".join(lost),
             hint=f"londiste queue drop --drop-consumers {' '.join(map(word, found))}",
         )
-    return [
+    changes = [
         QueueChange(
             f"drop queue {name} with {event_bytes(conn, name)} bytes of events",
             functools.partial(queues.drop_queue, queue=name, force=force),
@@ -135,6 +137,7 @@ def dropping(conn: Connection, names: Sequence[str], *, force: bool) -> list[Que
         for name in found
         for sink in spark_epochs.sinks_of(conn, name)
     ]
+    return changes, lost
 
 
 def configuring(
@@ -340,7 +343,7 @@ def unregistering_worker(
 # -- looking --------------------------------------------------------------------------------------
 
 
-def losses(conn: Connection, queue: str) -> list[str]:
+def _losses(conn: Connection, queue: str) -> list[str]:
     """What is lost when a queue is dropped, one sentence each; empty if nothing is."""
     lost: list[str] = []
     # Whatever the ids say, at least one is looked for.

@@ -20,7 +20,8 @@ def create_queue(session: Session, queue: str) -> Result:
 
 @FORMS.statement("drop queue <queue:queue> [force]", "drop a queue with its events")
 def drop_queue(session: Session, queue: str, force: bool = False) -> Result:
-    return session.change(admin.dropping(session.conn, [queue], force=force))
+    changes, _ = admin.dropping(session.conn, [queue], force=force)
+    return session.change(changes)
 
 
 @FORMS.statement(

@@ -98,12 +98,10 @@ def drop(
     nothing is dropped. The queue of a root or branch is dropped with its node: londiste drop-node.
     """
 
-    def checked(conn: Connection) -> tuple[Sequence[QueueChange], list[str]]:
-        changes = admin.dropping(conn, names, force=drop_consumers or how.explain)
-        return changes, [line for name in dict.fromkeys(names) for line in admin.losses(conn, name)]
+    names, force = list(dict.fromkeys(names)), drop_consumers or how.explain
 
-    def dropped(conn: Connection) -> tuple[Sequence[QueueChange], list[str]]:
-        found = checked(conn)
+    def dropped(conn: Connection) -> tuple[list[QueueChange], list[str]]:
+        found = admin.dropping(conn, names, force=force)
         for change in found[0]:
             change.act(conn)
         return found
@@ -112,10 +110,10 @@ def drop(
     dsn = settings.db
     with Connections(name="londiste queue", lock_timeout=settings.lock_timeout) as sites:
         # First without a lock: nobody waits for a command that is refused.
-        changes, lost = checked(sites.at(dsn))
+        changes, lost = admin.dropping(sites.at(dsn), names, force=force)
         if not how.explain:
             # What was committed meanwhile is counted, and nothing is after that.
-            changes, lost = without_writers(sites, dsn, list(dict.fromkeys(names)), dropped)
+            changes, lost = without_writers(sites, dsn, names, dropped)
         for line in lost:
             output.warning(f"{line}: {'requires --drop-consumers' if how.explain else 'lost'}")
         if how.explain:
