@@ -83,10 +83,16 @@ def rename_back(old: TableName, new: TableName, schema: str) -> str:
 
 def swap(name: TableName, other: TableName) -> str:
     """Pure: SQL that gives each of two tables the name of the other one, in one transaction."""
-    between = TableName(name.schema, "londiste_swap")
+    before = after = list[str]()
+    if name.schema == other.schema:
+        between = TableName(name.schema, "londiste_swap")
+    else:
+        # Tables take their indexes along, which may have the same names.
+        between = TableName("londiste_swap", name.name)
+        before, after = [f"create schema {between.schema}"], [f"drop schema {between.schema}"]
     steps = [(between, name), (name, other), (other, between)]
     statements = [rename_back(new, old, "there") for new, old in steps]
-    return "; ".join(["begin", *statements, "commit"])
+    return "; ".join(["begin", *before, *statements, *after, "commit"])
 
 
 def after_rename(name: TableName, renamed: RenamedTable, *, root: bool, lost: bool) -> str:
@@ -125,6 +131,24 @@ def require_current_name(conn: Connection, queue: str, added: Collection[TableNa
             detail="nothing was added",
             hint=keep_new_name(old, now),
         )
+
+
+def require_own_captures(conn: Connection, queue: str, removed: Collection[TableName]) -> None:
+    """Refuses to remove one of two tables that have exchanged their names, and so their captures.
+
+    The removal would end the capture of the other one, too.  Raises StateError.
+    """
+    targets = {table.name: table.dest for table in tables.get_table_list(conn, queue)}
+    for one, two in tuples(conn, "swapped_captures", queue=queue):
+        name, other = TableName.parse(one), TableName.parse(two)
+        if (name in removed) != (other in removed):
+            raise StateError(
+                f"table {name}: its changes are captured as those of table {other}",
+                detail="they have exchanged their names, and the removal of one would end the"
+                " capture of both; nothing was removed",
+                hint=f"once for both tables: {swap(targets[name], targets[other])}; then repeat"
+                " the command",
+            )
 
 
 def left_out(conn: Connection, queue: str, names: Collection[TableName]) -> dict[TableName, str]:

@@ -19,6 +19,7 @@ from londiste.errors import BadOption
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.plan import CommandPlan
 from londiste.orchestration.steps import NodeStep, Step
+from londiste.replication import renamed_tables
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import filter_checks, fkeys
 from londiste.replication.patterns import (
@@ -51,7 +52,8 @@ def plan(
     followed -- tables that the worker adds automatically; only the root may remove them.
     force -- unknown names are ignored, too.
     keep -- sequences of the tables that stay replicated.
-    Raises UnknownTable, BadOption, StateError (a branch filters a table for nodes below).
+    Raises UnknownTable, BadOption, StateError (a branch filters a table for nodes below; the table
+    has the capture of one that stays).
     """
     local = sites.at(dsn)
     node = nodes.get_node_info(local, queue)
@@ -75,6 +77,7 @@ def plan(
             hint="add it to auto_add_exclude in the node's settings, reload the worker (-r),"
             " then repeat the command",
         )
+    renamed_tables.require_own_captures(local, queue, picked.chosen)
     for name in picked.chosen:
         if name in mine:
             filter_checks.refuse_rows_below(

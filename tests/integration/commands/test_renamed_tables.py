@@ -24,7 +24,8 @@ WAYS = {
 
 def typed(database: object, advice: str) -> None:
     """The statements that an advice begins with, as printed."""
-    sql = [part for part in advice.split("; ") if part.startswith(("alter table ", "begin", "com"))]
+    starts = ("alter table ", "begin", "com", "create schema ", "drop schema ")
+    sql = [part for part in advice.split("; ") if part.startswith(starts)]
     assert sql, advice
     database.execute("; ".join(sql))  # type: ignore[attr-defined]
 
@@ -240,7 +241,7 @@ CHANGES = """
 """
 
 
-@pytest.mark.parametrize("swap", first(["two", "schema", "prepared"]))
+@pytest.mark.parametrize("swap", first(["schema", "two", "prepared"]))
 @pytest.mark.parametrize("keys", [{}, {"parallel_apply_min_events": 2}], ids=["small", "large"])
 def test_a_table_with_the_name_of_the_copied_one_is_not_written(
     line: Line, pair: tuple[LineNode, LineNode], swap: str, keys: dict[str, object]
@@ -316,3 +317,20 @@ def test_tables_that_are_swapped_while_a_batch_waits_for_them_are_not_written(
     line.wait(lambda: "is not the table that was copied" in (line.error(leaf) or ""), "the halt")
     leaf.database.execute(f"begin; {SWAPS['two'][0]}; commit")
     line.wait(lambda: rows(leaf) == rows(root), "the rows")
+
+
+def test_one_of_two_exchanged_tables_is_not_removed_with_the_capture_of_the_other(
+    line: Line, pair: tuple[LineNode, LineNode]
+) -> None:
+    root, _leaf = pair
+    line.add(root, "a", "d")
+    root.database.execute(f"begin; {SWAPS['two'][0]}; commit")
+    done = line.here(root, "remove-table", "a")
+    assert done.code != 0 and "captured as those of table public." in done.err, str(done)
+    hint = done.err.partition("hint: once for both tables: ")[2].splitlines()[0]
+    assert hint.endswith("; then repeat the command")
+    typed(root.database, hint)
+    line.run(root, "remove-table", "a")
+    root.database.execute("insert into a values (1, 'a'); insert into d values (1, 'd')")
+    told = "select ev_extra1 from pgq.event_template where ev_type !~ '^(pgq|londiste)'"
+    assert root.database.execute(told) == [("public.d",)]
