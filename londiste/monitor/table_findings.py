@@ -74,7 +74,8 @@ TABLES: Mapping[str, tuple[str, str]] = {
     ),
     "capture-stale": (
         "The capture does not match the table any more: it works, but slower. Or its function is"
-        " not for the present owner of the table, who then cannot add partitions.",
+        " not for the present owner of the table, who then cannot add partitions. Or another"
+        " session has locked the table, so nothing is known.",
         "londiste triggers --restore re-creates it; maintenance does it where that locks no table.",
     ),
     "capture-unreadable": (

@@ -254,7 +254,8 @@ def with_trigger(words: Sequence[str]) -> list[str]:
 class StaleCapture:
     """A capture that does not match its table.
 
-    reason -- what differs, and the statement that helps; kind -- changed, owner or dropped.
+    reason -- what differs, and the statement that helps; kind -- changed, owner, dropped, or
+        locked: not compared.
     """
 
     table: str

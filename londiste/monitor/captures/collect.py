@@ -66,7 +66,7 @@ def collect(conn: Connection, queue: str, *, sizes: bool = False) -> list[Captur
                 events_lost=_new_name(node, how),
                 broken=broken.get(name),
                 stale=old.reason if old else "",
-                stale_owner=old is not None and old.kind == "owner",
+                stale_kind=old.kind if old else "",
                 there=shape is not None,
                 key=shape.key if shape else (),
                 key_given=how.key_given,

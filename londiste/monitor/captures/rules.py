@@ -24,6 +24,12 @@ WIDE_BYTES = 1 << 20
 UNREADY = "its capture is lost, this branch cannot become the root"
 #: Writes of a table of a branch, which refuses all.
 UNTIL_ROOT = "would fail if this branch became the root,"
+#: What a capture that does not match its table means, by the kind of the difference.
+_STALE = {
+    "owner": "it cannot add partitions, and a former owner could write changes of this table",
+    "locked": "whoever looks at the definition of a locked table waits for its lock",
+}
+_SLOWER = "changes are still captured, but slower: row by row, or by new statements"
 _Make = Callable[[Severity, str, str, str, str], Finding]
 
 
@@ -52,8 +58,8 @@ class CaptureFacts:
     renamed -- what to do about a renamed table; events_lost -- its events carry the new name.
     lost -- why nothing is captured any more; swapped -- the other table, by its name on this node,
         whose name its events carry, because both were renamed; broken -- the argument of the
-        trigger at which writes fail; stale -- what does not match, and what to run;
-        stale_owner -- its function is not for the owner of the table.
+        trigger at which writes fail; stale -- what does not match, and what to run, of the kind
+        stale_kind (``StaleCapture``).
     key -- columns of the primary key; key_given -- the capture was given others (pkey=).
     nullable -- columns of pkey= that may be NULL.
     whole_row -- rows without a key match by all columns.
@@ -75,7 +81,7 @@ class CaptureFacts:
     events_lost: bool = False
     broken: BrokenCapture | None = None
     stale: str = ""
-    stale_owner: bool = False
+    stale_kind: str = ""
     there: bool = True
     key: tuple[str, ...] = ("id",)
     key_given: bool = False
@@ -162,10 +168,8 @@ def _table(one: CaptureFacts, queue: str) -> list[Finding]:
                 Severity.WARNING,
                 "capture-stale",
                 what,
-                "it cannot add partitions, and a former owner could write changes of this table"
-                if one.stale_owner
-                else "changes are still captured, but slower: row by row, or by new statements",
-                run or "londiste tables -v",
+                _STALE.get(one.stale_kind, _SLOWER),
+                run or "londiste check, when that session has ended its transaction",
             )
         )
     has_key = one.key or one.key_given or one.whole_row

@@ -41,8 +41,9 @@ class ListedTrigger:
     kind -- capture, deny, logutriga, jsontriga, sqltriga (Londiste's), or user.
     fires -- for application, replication, always or never.
     on_apply -- whether it fires for rows that the worker writes.
-    state -- ok, disabled, lost, stale, missing or unnamed (a compatible trigger of a partitioned
-        table that was created without the table's name); why -- for all but ok.
+    state -- ok, disabled, lost, stale, locked (by another session: not known), missing or unnamed
+        (a compatible trigger of a partitioned table that was created without the table's name);
+        why -- for all but ok.
     """
 
     table: str
@@ -113,12 +114,9 @@ def collect(conn: Connection, queue: str, names: Sequence[TableName] = ()) -> li
             elif mine and one.enabled in "DR" and kind != "capture":
                 state, why = "disabled", "it does not fire for applications"
             elif mine and str(table.dest) in stale:
-                state = "stale"
-                why = (
-                    "its function is not for the present owner of the table"
-                    if stale[str(table.dest)].kind == "owner"
-                    else "the table has changed: capture is slower"
-                )
+                state, why = _stale(stale[str(table.dest)].kind)
+                if state == "locked":
+                    mend = "londiste triggers, when that session has ended its transaction"
             result.append(
                 ListedTrigger(
                     str(table.dest),
@@ -132,6 +130,16 @@ def collect(conn: Connection, queue: str, names: Sequence[TableName] = ()) -> li
                 )
             )
     return result
+
+
+def _stale(kind: str) -> tuple[str, str]:
+    """Pure: the state of the triggers of a stale capture, and why."""
+    match kind:
+        case "locked":
+            return "locked", "another session has locked the table: its capture was not checked"
+        case "owner":
+            return "stale", "its function is not for the present owner of the table"
+    return "stale", "the table has changed: capture is slower"
 
 
 def rows_first(name: str) -> str:

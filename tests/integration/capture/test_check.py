@@ -313,7 +313,9 @@ def test_what_is_set_for_the_database_counts_more(root: Node, londiste: CommandL
         root.db.execute(f'drop role "{role}"')
 
 
-@pytest.mark.parametrize("owner", [False, True])
-def test_the_reason_of_a_stale_capture_is_decided_by_a_value(owner: bool) -> None:
-    (found,) = findings([CaptureFacts("t", stale="any text: select 1", stale_owner=owner)], "q")
-    assert ("former owner" in found.why) is owner
+@pytest.mark.parametrize(
+    ("kind", "why"), [("changed", "slower"), ("owner", "former owner"), ("locked", "waits for")]
+)
+def test_the_reason_of_a_stale_capture_is_decided_by_a_value(kind: str, why: str) -> None:
+    (found,) = findings([CaptureFacts("t", stale="any text: select 1", stale_kind=kind)], "q")
+    assert why in found.why

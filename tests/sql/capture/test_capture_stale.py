@@ -290,6 +290,23 @@ def test_maintenance_leaves_a_capture_alone_that_is_being_refreshed(
     assert notices == []
 
 
+def test_checks_and_maintenance_do_not_wait_for_a_table_that_is_locked(
+    app: Session, pgq_db: Database
+) -> None:
+    capture(app, "row")
+    body = "select prosrc from pg_proc where proname like '\\_capture\\_q\\_public\\_t%'"
+    before = app.execute(body).fetchall()
+    with writer(pgq_db.dsn) as other:
+        other.execute("set lock_timeout = '10s'; set statement_timeout = '5s'")
+        with app.transaction():
+            app.execute("lock table t")
+            stale = "select table_name, kind from londiste.stale_captures('q')"
+            assert other.execute(stale).fetchall() == [("public.t", "locked")]
+            other.execute("select londiste.periodic_maintenance()")
+        assert other.execute(stale).fetchall() == []
+    assert app.execute(body).fetchall() == before != []
+
+
 def test_a_refresh_waits_for_the_maintenance_that_makes_the_same_function(
     app: Session, pgq_db: Database
 ) -> None:

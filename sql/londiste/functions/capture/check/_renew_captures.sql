@@ -12,9 +12,11 @@ as $$
  *
  * The function of a table with another owner becomes executable for that one.
  * New partitions get the TRUNCATE triggers, unless another session uses them now.  Other cases are left
- * to refresh_capture(): until then changes are captured, only slower.
+ * to refresh_capture(): until then changes are captured, only slower.  Tables that another session has
+ * locked wait for the next maintenance.
  */
 declare
+    v_locked oid[] := londiste._tables_locked_elsewhere();
     v_capture record;
     v_count int4 := 0;
 begin
@@ -25,13 +27,14 @@ begin
         where p.proowner = quote_ident(current_user)::regrole
             and p.pronamespace = 'londiste_capture'::regnamespace
             and p.proname = londiste._capture_name(c.args[1], c.table_name)
-            and (
+            and case when c.relid <> all (v_locked) then
                 -- Also from a dump, where the table had another oid, and from an older version.
                 position(londiste._capture_changed(c.relid, c.args,
                     position('   Form: statement.  Pinned:' in p.prosrc) > 0) in p.prosrc) = 0
                 -- The queue was dropped and created again.
                 or position('pg_sequence_last_value(' in p.prosrc) > 0
-                    and position(londiste._capture_way(c.args[1]) in p.prosrc) = 0)
+                    and position(londiste._capture_way(c.args[1]) in p.prosrc) = 0
+            end
     loop
         -- Each holds a lock until the end; the next maintenance continues.
         exit when v_count = 1000;

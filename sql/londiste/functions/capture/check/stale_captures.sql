@@ -19,20 +19,28 @@ as $$
  * older version of this schema work as that version did.  The last kind are functions that remained
  * after DROP TABLE.
  *
- * kind -- changed, owner or dropped.  reason -- as a text, and the statement that helps.
+ * A table that another session has locked is not compared, which would wait: its kind is locked.
+ *
+ * kind -- changed, owner, dropped or locked.  reason -- as a text, and the statement that helps.
  */
+with elsewhere as materialized (
+    select londiste._tables_locked_elsewhere() as locked)
 select c.table_name,
-    case when o.kind = 'owner'
-            then 'its function is not for the present owner of the table'
-            else 'the table or this schema has changed' end
-        || ': select londiste.refresh_capture('
-        || quote_literal(c.args[1]) || ', ' || quote_literal(c.table_name) || ')',
+    case o.kind
+        when 'locked' then 'another session has locked the table, so its capture was not checked'
+        when 'owner' then 'its function is not for the present owner of the table'
+        else 'the table or this schema has changed' end
+        || case when o.kind <> 'locked' then ': select londiste.refresh_capture('
+            || quote_literal(c.args[1]) || ', ' || quote_literal(c.table_name) || ')' else '' end,
     o.kind
-from londiste._captures(i_queue_name) as c
+from elsewhere as e
+    cross join londiste._captures(i_queue_name) as c
     cross join lateral (
-        select case when exists (select from londiste._capture_grants(c.relid, c.function_id))
+        select case when c.relid = any (e.locked) then 'locked'
+            when exists (select from londiste._capture_grants(c.relid, c.function_id))
             then 'owner' else 'changed' end) as o (kind)
-where londiste._is_stale_capture(c.relid, c.function_id, c.args)
+where case when o.kind = 'locked' then true
+    else londiste._is_stale_capture(c.relid, c.function_id, c.args) end
 union all
 select d.value ->> 'table',
     'the table was dropped: select londiste.drop_capture('
