@@ -8,6 +8,8 @@ select
         pg_catalog.to_jsonb(d) ->> 'datlocale', pg_catalog.to_jsonb(d) ->> 'daticulocale',
         d.datcollate::text) as collate,
     d.datctype::text as ctype,
+    -- c libc, i ICU, b builtin.
+    coalesce(pg_catalog.to_jsonb(d) ->> 'datlocprovider', 'c') as collate_provider,
     pg_catalog.pg_database_size(d.oid)::int8 as bytes,
     pg_catalog.pg_is_in_recovery() as standby,
     (

@@ -240,6 +240,7 @@ class DatabaseFacts:
     owns_installed -- no schema of Londiste belongs to a role whose rights this user has not.
     bypasses -- row-level security does not hold for this user, even where it is forced.
     replica -- this user may set session_replication_role.
+    collate_provider -- who compares text: c libc, i ICU, b PostgreSQL itself.
     replica_function -- what may help where the server has no right for that: missing; powerless, it
         does not belong to a superuser; refused, this user may not call it; there.
     powerful -- roles whose members could act as an administrator of the server.
@@ -253,6 +254,7 @@ class DatabaseFacts:
     encoding: str = "UTF8"
     collate: str = "C"
     ctype: str = "C"
+    collate_provider: str = "c"
     bytes: int = 0
     standby: bool = False
     read_only: bool = False

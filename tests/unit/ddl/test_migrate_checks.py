@@ -331,3 +331,25 @@ def test_bodies_in_the_output_of_pg_dump_stay_as_they_are(body: str) -> None:
 
 def test_the_next_step_of_each_phase_can_be_pasted() -> None:
     assert not [text for text in NEXT.values() if "…" in text]
+
+
+@pytest.mark.parametrize(
+    ("provider", "version", "hint"),
+    [
+        ("c", 140000, "create the new database with lc_collate 'de' lc_ctype 'C'"),
+        ("i", 140000, "accept it: before PostgreSQL 15 no database sorts as the old one does"),
+        ("i", 150000, "create the new database with locale_provider icu icu_locale 'de' lc_ctype"),
+        ("b", 160000, "accept it: before PostgreSQL 17 no database sorts as the old one does"),
+        ("b", 180000, "create the new database with locale_provider builtin builtin_locale 'de'"),
+    ],
+)
+def test_a_database_that_sorts_alike_is_created_with_the_same_provider(
+    provider: str, version: int, hint: str
+) -> None:
+    old = replace(FACTS, collate="de", collate_provider=provider)
+    (found,) = [
+        one
+        for one in findings(old, replace(FACTS, version=version), SchemaMethod.CREATE)
+        if one.kind == "collation"
+    ]
+    assert found.do.startswith(hint)

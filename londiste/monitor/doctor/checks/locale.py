@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from londiste.db.names import quote
+from londiste.monitor.doctor.facts import DatabaseFacts
 from londiste.monitor.doctor.situation import Situation, critical, warning
 from londiste.monitor.queues.model import Finding
 
@@ -43,8 +44,7 @@ def check(pair: Situation) -> Iterator[Finding]:
             "collation",
             f"the {target} database sorts text by {new.collate}, the {source} one by {old.collate}",
             "queries with order by, and partitions by ranges of text, return other results",
-            f"create the {target} database with lc_collate '{old.collate}' lc_ctype"
-            f" '{old.ctype}' template template0, or accept it",
+            _same_collation(old, new.version, target),
             side=target,
         )
     zone, other = old.more.settings.get("TimeZone"), new.more.settings.get("TimeZone")
@@ -61,3 +61,19 @@ def check(pair: Situation) -> Iterator[Finding]:
                 f" set timezone = '{literal}'",
             ],
         )
+
+
+def _same_collation(old: DatabaseFacts, version: int, target: str) -> str:
+    """Pure: how a database that sorts text as the old one is created on a server, as a hint."""
+    since, how = {
+        "i": (150000, f"locale_provider icu icu_locale '{old.collate}'"),
+        "b": (170000, f"locale_provider builtin builtin_locale '{old.collate}'"),
+    }.get(old.collate_provider, (0, f"lc_collate '{old.collate}'"))
+    if version < since:
+        return (
+            f"accept it: before PostgreSQL {since // 10000} no database sorts as the old one does"
+        )
+    return (
+        f"create the {target} database with {how} lc_ctype '{old.ctype}' template template0,"
+        " or accept it"
+    )
