@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -151,8 +151,9 @@ def look(sites: Connections, pair: Pair) -> Progress:
         if (one := operation_log.find(conn[name], pair.queue)) is not None
     }
     root = takes_writes(types, noted)
+    roots = [name for name, kind in types.items() if kind is NodeType.ROOT]
     # In the middle of a switch there are two roots, one of them closed, or a closed one alone.
-    above = root or next((name for name, kind in types.items() if kind is NodeType.ROOT), None)
+    above = root or next(iter(roots), None)
     below = next((name for name in types if name != above), None)
     states: list[str | None] = []
     added = left = 0
@@ -175,7 +176,7 @@ def look(sites: Connections, pair: Pair) -> Progress:
         tuple(name for name in needed if name in there),
         tuple(name for name in needed if name not in there),
         errors,
-        _next(pair, now, noted),
+        _next(pair, now, noted, roots),
         None if behind is None else str(behind),
     )
 
@@ -230,13 +231,13 @@ def _look_at(sites: Connections, pair: Pair, side: Side, error: LondisteError) -
     )
 
 
-def _next(pair: Pair, now: Phase, noted: Mapping[str, Operation]) -> str:
+def _next(pair: Pair, now: Phase, noted: Mapping[str, Operation], roots: Collection[str]) -> str:
     """The next command; during a change, the command that finishes it."""
     for name, one in noted.items():
         if now is Phase.CHANGING and not switching.ours(one):
-            return f"{one.describe()}; {switching.way_out(pair, one, name)}"
+            return f"{one.describe()}; {switching.way_out(pair, one, name, roots)}"
         if now is Phase.SWITCHING:
-            return switching.way_out(pair, one, name)
+            return switching.way_out(pair, one, name, roots)
     return NEXT[now]
 
 

@@ -7,7 +7,7 @@ it they are refreshed again, with the rows of the last tick, while writes contin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from psycopg.errors import Error as DatabaseError
@@ -155,10 +155,12 @@ def refuse_under_way(pair: Pair, seen: ClusterState, to: Side | None = None) -> 
 
     A switch to the other side counts at either node: it may have closed ``to`` already.
     """
+    roots = {node.name for node in seen.live() if node.type is NodeType.ROOT}
     for name, noted in seen.operations.items():
         if to is None or not ours(noted) or noted.new != to.name:
             raise NodeBusy(
-                f"node {name}: {noted.describe()} is under way", hint=way_out(pair, noted, name)
+                f"node {name}: {noted.describe()} is under way",
+                hint=way_out(pair, noted, name, roots),
             )
 
 
@@ -167,16 +169,20 @@ def ours(noted: Operation) -> bool:
     return noted.kind is OperationKind.SWITCHOVER and {noted.node, noted.new} == {OLD, NEW}
 
 
-def way_out(pair: Pair, noted: Operation, at: str) -> str:
+def way_out(pair: Pair, noted: Operation, at: str, roots: Collection[str]) -> str:
     """For a hint: the commands that finish and undo a change; of a switch those of ``migrate``.
 
-    at -- the node that has the record.
+    Pure.
+
+    at -- the node that has the record; roots -- the nodes that are roots: a switch to one of them
+        cannot be undone.
     """
     if not ours(noted):
         settings = f"londiste --set queue_name={word(pair.queue)} --set db=…"
         return f"{noted.way_out(at)}; with the settings of node {at}: {settings}"
     command = f"londiste migrate {'switch' if noted.new == pair.new.name else 'back'}"
-    return f"finish it: {command}; or undo it: {command} --rollback"
+    undo = "" if noted.new in roots else f"; or undo it: {command} --rollback"
+    return f"finish it: {command}{undo}"
 
 
 def run(found: Switch, sites: Connections, report: Callable[[Step], None]) -> int:

@@ -12,9 +12,11 @@ from londiste.cascade.model import NodeType
 from londiste.cascade.switching.operation_log import Operation, OperationKind
 from londiste.db.names import TableName
 from londiste.migrate.checks import findings, refusals
+from londiste.migrate.databases import MigrateSettings, pair
 from londiste.migrate.pg_dump import for_any_release
 from londiste.migrate.phase import NEXT, Phase, PhaseFacts, phase, takes_writes
 from londiste.migrate.schema_copy import SchemaMethod, choose, missing_in
+from londiste.migrate.switching import way_out
 from londiste.monitor.doctor.facts import ColumnFacts, DatabaseFacts, Object, Table
 
 T = Table(TableName("public", "t"))
@@ -353,3 +355,21 @@ def test_a_database_that_sorts_alike_is_created_with_the_same_provider(
         if one.kind == "collation"
     ]
     assert found.do.startswith(hint)
+
+
+@pytest.mark.parametrize(
+    ("roots", "way"),
+    [
+        (
+            ["old"],
+            "finish it: londiste migrate switch; or undo it: londiste migrate switch --rollback",
+        ),
+        (["old", "new"], "finish it: londiste migrate switch"),
+        (["new"], "finish it: londiste migrate switch"),
+    ],
+)
+def test_a_switch_is_undone_only_before_the_new_root_takes_writes(
+    roots: list[str], way: str
+) -> None:
+    both = pair(MigrateSettings(from_db="dbname=a", to_db="dbname=b"))
+    assert way_out(both, SWITCH, "old", roots) == way
