@@ -36,7 +36,8 @@ def find(conn: Connection, queue: str) -> tuple[Changed, ...]:
 def remedy(table: TableName, queue: str) -> str:
     """The commands that settle them."""
     return (
-        f"on the nodes below: londiste resync {argument(table)} (or change the rows there,"
+        "on the nodes below, with partitions there for all these rows: londiste resync"
+        f" {argument(table)} (or change the rows there,"
         f" and londiste compare); then on this node:"
         f" select londiste.settle_partitions({literal(queue)}, {literal(str(table))})"
     )
