@@ -25,8 +25,8 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             " If it is lost: londiste tag-dead NODE, then takeover or drop-node.",
         ),
         "node-copy": (
-            "The database is a copy of a node's: the node answers at another place. Commands and"
-            " daemons refuse to work in the copy.",
+            "The database is a copy of a node's: the node answers at another place. Workers, and"
+            " commands that change the cascade, refuse to work in the copy.",
             "The finding contains the command that makes the copy an independent database. If the"
             " node has moved to it: londiste move-node NODE CONNECTION.",
         ),
