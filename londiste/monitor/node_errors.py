@@ -99,12 +99,15 @@ def collect(
             )
         )
     swapped = dict(known(missing, lambda: tuples(conn, "swapped_captures", queue=queue)) or ())
+    strays = dict(known(missing, lambda: tuples(conn, "stray_captures", queue=queue)) or ())
     for kind, name, why, _ in (
         known(missing, lambda: tuples(conn, "table_losses", queue=queue)) or ()
     ):
         lacks = _LOSSES[kind].format(why)
         if kind == "capture" and name in swapped:
             lacks = f"was renamed: its changes are captured as those of table {swapped[name]}"
+        elif kind in {"capture", "branch-capture"} and name in strays:
+            lacks = f"gets changes of {strays[name]}, which is not replicated"
         errors.append((kind, f"table {name} {lacks}: {CHECK}"))
     if info.type is not NodeType.LEAF:
         silent = known(missing, lambda: replicated_rows.silent(conn, queue))

@@ -29,8 +29,10 @@ TABLES: Mapping[str, tuple[str, str]] = {
         "londiste check names the table and the command that restores its capture.",
     ),
     "capture-lost": (
-        "Changes of a table are not captured: its trigger is gone or disabled.",
-        "londiste triggers --restore TABLE re-creates it with its options. Then run londiste"
+        "Changes of a table are not captured: its trigger is gone or disabled. Or a table that is"
+        " not replicated, and had its name before, sends its changes under that name.",
+        "londiste triggers --restore TABLE re-creates it with its options, and drops the capture of"
+        " such another table. Then run londiste"
         " resync TABLE on the nodes below: they lack the changes since then. After alter table"
         " … enable trigger all this finding ends, but these changes stay lost:"
         " londiste compare finds them.",
@@ -51,7 +53,8 @@ TABLES: Mapping[str, tuple[str, str]] = {
         " nodes below. Not if Londiste replicates these rows back to their origin.",
     ),
     "branch-capture": (
-        "A table of a branch is not captured: its trigger is gone or disabled. Nodes below get"
+        "A table of a branch is not captured: its trigger is gone or disabled. Or another table has"
+        " its capture, too (capture-lost). Nodes below get"
         " the events of its provider, so they lack nothing. But writes on the branch by mistake"
         " are not seen, and takeover and switchover refuse the branch as the root.",
         "londiste compare TABLE with the settings of the branch, and londiste resync TABLE"

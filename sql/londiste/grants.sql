@@ -41,6 +41,7 @@ grant execute on function
     londiste.lost_capture(text, text),
     londiste.get_tables(text, text[]),
     londiste.lost_captures(text),
+    londiste.stray_captures(text, text),
     londiste._event_triggers(text, oid),
     londiste.partition_changes(text),
     londiste.rewritten_tables(text),

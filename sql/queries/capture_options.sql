@@ -1,14 +1,26 @@
 /*
  * The options that the native capture of a table was made with; no row when nothing is left of it.
  *
- * Its triggers show them.  Its function, which stays when they are dropped, has them in its comment;
- * NULL where a version made it that did not write them there.
+ * Its triggers show them, or those of the table that had its name before.  Its function, which stays when
+ * they are dropped, has them in its comment; NULL where a version made it that did not write them there.
  *
  * %(table)s -- schema.name in this database.
  */
 select c.args[3:]
 from londiste._captures(%(queue)s) as c
 where c.relid = londiste.find_table_oid(%(table)s)
+union all
+select c.args[3:]
+from londiste.table_info as t
+    cross join lateral londiste.stray_captures(%(queue)s, t.table_name) as s
+    join londiste._captures(%(queue)s) as c on c.function_id = s.function_id
+where t.queue_name = %(queue)s
+    and t.local
+    and coalesce(t.dest_table, t.table_name) = %(table)s
+    and not exists (
+        select from pg_catalog.pg_trigger as g
+        where g.tgrelid = londiste.find_table_oid(%(table)s)
+            and g.tgname = londiste.trigger_name(%(queue)s))
 union all
 select case
         when d.value -> 'options' is not null

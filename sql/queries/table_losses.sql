@@ -1,13 +1,20 @@
 -- What keeps changes from tables in sync of this node, for status: kind, table, detail.
 -- %(queue)s the queue.
 with kept as (
-    select t.table_name, t.nr, n.node_type, l.reason,
+    select t.table_name, t.nr, n.node_type,
+        coalesce(l.reason, 'gets changes of ' || s.stray) as reason,
         londiste.find_table_oid(coalesce(t.dest_table, t.table_name)) is null as is_gone,
         coalesce(t.table_attrs, '') like '%%handler=%%' as has_handler
     from londiste.table_info t
         join pgq_node.node_info n on n.queue_name = t.queue_name
         left join londiste.lost_captures(%(queue)s) l
             on n.node_type <> 'leaf' and l.table_name = t.table_name
+        left join (
+            select s.table_name, min(s.stray) as stray
+            from londiste.stray_captures(%(queue)s, null::text) s
+            where not s.is_renamed
+            group by s.table_name) s
+            on n.node_type <> 'leaf' and s.table_name = t.table_name
     where t.queue_name = %(queue)s
         and t.local
         and t.merge_state = 'ok'

@@ -37,6 +37,7 @@ def collect(conn: Connection, queue: str, *, sizes: bool = False) -> list[Captur
     renamed = renamed_tables.find(conn, queue)
     dests = {str(table.name): str(table.dest) for table in known}
     swapped = {name: dests[other] for name, other in tuples(conn, "swapped_captures", queue=queue)}
+    strays: dict[str, str] = dict(tuples(conn, "stray_captures", queue=queue))
     stale = tables.stale_captures(conn, queue)
     broken = {
         one.table: one
@@ -62,6 +63,7 @@ def collect(conn: Connection, queue: str, *, sizes: bool = False) -> list[Captur
                 trigger=how.trigger,
                 lost=lost.get(str(table.name), ""),
                 swapped=swapped.get(str(table.name), ""),
+                stray=strays.get(str(table.name), ""),
                 renamed=_renamed(table, renamed.get(table.name), node, how),
                 events_lost=_new_name(node, how),
                 broken=broken.get(name),

@@ -57,7 +57,8 @@ class CaptureFacts:
     trigger -- capture, logutriga, jsontriga, sqltriga, deny or none.
     renamed -- what to do about a renamed table; events_lost -- its events carry the new name.
     lost -- why nothing is captured any more; swapped -- the other table, by its name on this node,
-        whose name its events carry, because both were renamed; broken -- the argument of the
+        whose name its events carry, because both were renamed; stray -- a table that is not
+        replicated, whose events carry its name; broken -- the argument of the
         trigger at which writes fail; stale -- what does not match, and what to run, of the kind
         stale_kind (``StaleCapture``).
     key -- columns of the primary key; key_given -- the capture was given others (pkey=).
@@ -77,6 +78,7 @@ class CaptureFacts:
     trigger: str = "capture"
     lost: str = ""
     swapped: str = ""
+    stray: str = ""
     renamed: str = ""
     events_lost: bool = False
     broken: BrokenCapture | None = None
@@ -128,7 +130,7 @@ def _table(one: CaptureFacts, queue: str) -> list[Finding]:
                 one.renamed.partition(": ")[2],
             )
         )
-    elif one.captures and (one.lost or one.trigger == "none"):
+    elif one.captures and (one.lost or one.stray or one.trigger == "none"):
         found.append(_uncaptured(one, finding))
     if one.captures and one.trigger == "capture" and one.unreadable:
         found.append(
@@ -214,6 +216,11 @@ def _table(one: CaptureFacts, queue: str) -> list[Finding]:
 def _uncaptured(one: CaptureFacts, make: _Make) -> Finding:
     restore = f"londiste triggers --restore {one.argument}"
     why = f"it {one.lost}" if one.lost else "it was added without triggers, or lost them"
+    what = "its changes are not captured"
+    if one.stray:
+        what = f"changes of {one.stray}, which is not replicated, are captured as its own"
+        why = f"{why}; " if one.lost or one.trigger == "none" else ""
+        why += f"nodes below write the rows of {one.stray} into it"
     if one.root:
         again = f"{restore}, then on the nodes below: londiste resync {one.argument}"
         gone = f"londiste remove-table {one.argument}; or create it again, then {again}"
@@ -224,19 +231,18 @@ def _uncaptured(one: CaptureFacts, make: _Make) -> Finding:
             )
             back = swap(TableName.parse(one.table), TableName.parse(one.swapped))
             again = f"once for both tables: {back}; or keep the new names: {again}"
+            what = f"its changes are captured as those of table {one.swapped}"
         return make(
             Severity.CRITICAL,
             "capture-lost",
-            f"its changes are captured as those of table {one.swapped}"
-            if one.swapped
-            else "its changes are not captured",
+            what,
             why,
             again if one.there else gone,
         )
     return make(
         Severity.WARNING,
         "branch-capture",
-        UNREADY,
+        what if one.stray else UNREADY,
         f"{why}; nodes below get the events of the provider, writes on this node reach no queue",
         f"{rows_first(one.argument)}; then {restore}"
         if one.there

@@ -63,6 +63,7 @@ def collect(conn: Connection, queue: str, names: Sequence[TableName] = ()) -> li
     """
     node = nodes.get_node_info(conn, queue)
     lost = dict(tables.lost_captures(conn, queue))
+    strays = dict(tuples(conn, "stray_captures", queue=queue))
     renamed = renamed_tables.find(conn, queue)
     stale = tables.stale_captures(conn, queue)
     captured = change_form.triggers(conn, queue)
@@ -96,6 +97,9 @@ def collect(conn: Connection, queue: str, names: Sequence[TableName] = ()) -> li
             listed = ("capture", "renamed")
         elif table.name in lost:
             why = f"the table {lost[table.name]}: its changes are not captured"
+            listed = ("capture", "lost")
+        elif str(table.name) in strays:
+            why = f"changes of {strays[str(table.name)]}, which is not replicated, have its name"
             listed = ("capture", "lost")
         elif kind == "none":
             leaf = node.type is NodeType.LEAF

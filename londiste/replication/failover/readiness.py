@@ -68,7 +68,7 @@ def findings(
 
     old, old_sequences -- of the root; None where it does not respond: then the node's own list of
         the queue is used.
-    lost -- tables of the node that are not captured, and why.
+    lost -- tables of the node whose captures do not capture their changes, or others, and how.
     above -- filters of the branches that it reads from.
     lacking -- its tables without some rows of the queue, and why.
     rewritten -- its tables whose old rows may differ: on a root nothing would correct them.
@@ -131,7 +131,7 @@ def findings(
         elif table.name in lost:
             found.append(
                 PromotionBlocker(
-                    f"table {table.name} is not captured on {node}: {lost[table.name]}",
+                    f"table {table.name} of {node} {lost[table.name]}",
                     _restore(argument(table.name), answers=old is not None),
                 )
             )
@@ -281,13 +281,17 @@ def check(
         above = {}
     else:
         found = []
+    strays = {
+        TableName.parse(name): f"gets changes of {other}, which is not replicated"
+        for name, other in tuples(here, "stray_captures", queue=queue)
+    }
     found += findings(
         new.name,
         None if there is None else tables.get_table_list(there, queue),
         tables.get_table_list(here, queue),
         None if there is None else tables.get_seq_list(there, queue),
         tables.get_seq_list(here, queue),
-        dict(tables.lost_captures(here, queue)),
+        strays | dict(tables.lost_captures(here, queue)),
         above,
         lost_rows.find(here, queue),
         tables.rewritten_tables(here, queue),

@@ -202,6 +202,8 @@ UNKNOWN = BrokenCapture("t", "when=keep(v)", None, "select 1")
         (CaptureFacts("t", width=1 << 20, value=2, row=2), None),
         (CaptureFacts("t", captures=False, trigger="deny"), None),
         (CaptureFacts("t", trigger="none"), Severity.CRITICAL),
+        (CaptureFacts("t", stray="old"), Severity.CRITICAL),
+        (CaptureFacts("t", stray="old", root=False), Severity.WARNING),
     ],
 )
 def test_findings_follow_from_facts(facts: CaptureFacts, severity: Severity | None) -> None:

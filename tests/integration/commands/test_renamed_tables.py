@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from londiste.cascade.model import NodeType
@@ -332,5 +334,79 @@ def test_one_of_two_exchanged_tables_is_not_removed_with_the_capture_of_the_othe
     typed(root.database, hint)
     line.run(root, "remove-table", "a")
     root.database.execute("insert into a values (1, 'a'); insert into d values (1, 'd')")
-    told = "select ev_extra1 from pgq.event_template where ev_type !~ '^(pgq|londiste)'"
-    assert root.database.execute(told) == [("public.d",)]
+    assert told(root) == [("public.d",)]
+
+
+#: How the table a is replaced on the root, where a script runs, or its capture is refreshed.
+REPLACED = {
+    "script": ("begin; {0}; {1}; commit", "execute", ""),
+    "before": ("{0}", "execute", "{1}"),
+    "refreshed": ("begin; {0}; {1}; commit", "", "select londiste.refresh_capture('line', 'old')"),
+    # What another version left.
+    "there": (
+        "begin; {0}; {1}; commit; select londiste.create_capture('line', 'a', '{{ignore=v}}')",
+        "",
+        "select londiste.create_capture('line', 'old', '{{ignore=v}}', 'public.a')",
+    ),
+}
+
+
+@pytest.mark.parametrize("way", REPLACED)
+def test_a_table_that_was_replaced_sends_no_changes_in_the_name_of_its_successor(
+    line: Line, pair: tuple[LineNode, LineNode], way: str
+) -> None:
+    root, _leaf = pair
+    line.add(root, "a", trigger_args=("ignore=v",))
+    rename, create = "alter table a rename to old", "create table a (id int primary key, v text)"
+    before, script, after = (part.format(rename, create) for part in REPLACED[way])
+    root.database.execute(before)
+    if script:
+        path = line.directory / "x.sql"
+        path.write_text("create table unrelated (x int)")
+        assert line.here(root, "execute", str(path)).code == 0
+    if way == "before":
+        assert "table public.a: it was renamed to public.old" in line.here(root, "check").out
+        root.database.execute("insert into old values (1, 'x')")
+        assert told(root) == [("public.a",)]
+    if after:
+        root.database.execute(after)
+    found = line.here(root, "check", "--json")
+    (one,) = [one for one in json.loads(found.out)["findings"] if one["severity"] != "hint"]
+    assert (one["kind"], one["severity"]) == ("capture-lost", "critical")
+    assert "changes of public.old, which is not replicated, are captured as its own" in one["what"]
+    assert one["do"].startswith("londiste triggers --restore public.a, then on the nodes below: ")
+    assert "public.old" in line.here(root, "status").out
+    events = len(told(root))
+    assert line.here(root, "triggers", "--restore", "public.a").code == 0
+    root.database.execute("insert into old values (2, 'x'); insert into a values (3, 'y')")
+    root.database.execute("delete from old")
+    assert told(root)[events:] == [("public.a",)]
+    data = root.database.value("select ev_data from pgq.event_template order by ev_id desc limit 1")
+    assert "id" in data and "v" not in data
+    assert line.here(root, "check").code == 0
+
+
+def test_a_renamed_parent_and_its_inheriting_tables_send_the_old_name_until_it_is_removed(
+    line: Line, pair: tuple[LineNode, LineNode]
+) -> None:
+    root, _leaf = pair
+    strays = "select table_name, stray, is_renamed from londiste.stray_captures('line', null)"
+    line.add(root, "a")
+    root.database.execute("create table kid () inherits (a)")
+    root.database.execute("select londiste.create_capture('line', 'kid', '{}', 'public.a')")
+    assert root.database.execute(strays) == []
+    root.database.execute("alter table a rename to old")
+    root.database.execute("select londiste.refresh_capture('line', 'old')")
+    assert root.database.execute(strays) == [("public.a", "public.old", True)]
+    assert "table public.a: it was renamed to public.old" in line.here(root, "check").out
+    root.database.execute("insert into old values (1, 'x'); insert into kid values (2, 'y')")
+    assert told(root) == [("public.a",)] * 2
+    assert line.here(root, "remove-table", "a").code == 0
+    assert root.database.execute("select * from londiste._captures('line')") == []
+
+
+def told(root: LineNode) -> list[tuple[object, ...]]:
+    """The tables of the changes in the queue of a root."""
+    return root.database.execute(
+        "select ev_extra1 from pgq.event_template where ev_type !~ '^(pgq|londiste|EXECUTE)'"
+    )

@@ -10,7 +10,8 @@ as $$
  *
  * Returns the number of dropped triggers, 0 when there were none.  If the table does not exist any
  * more, the function drops only the generated function.  If the table was renamed, its triggers
- * still call the function with the old name.
+ * still call the function with the old name.  So are dropped captures of tables that the queue does
+ * not replicate, and that send events of this one (stray_captures).
  */
 declare
     v_relid oid := londiste._capture_relation(i_table_name);
@@ -20,6 +21,13 @@ declare
         select londiste.trigger_name(i_queue_name, k.kind)
         from unnest('{"",insert,update,delete,no_partition,commit,truncating,truncate}'::text[]) as k (kind));
     v_partition text := londiste.trigger_name(i_queue_name, 'partition');
+    v_strays oid[] := array(
+        select s.function_id
+        from londiste.table_info as t
+            cross join lateral londiste.stray_captures(i_queue_name, t.table_name) as s
+        where t.queue_name = i_queue_name
+            and t.local
+            and coalesce(t.dest_table, t.table_name) = londiste._full_name(i_table_name));
     v_trigger record;
     v_left record;
     v_functions oid[] := '{}';
@@ -28,7 +36,8 @@ begin
     -- Maintenance may be recreating the function.
     perform londiste._lock_capture(v_relid);
     -- A table that has never been captured: nothing of all that follows.
-    if not exists (select from pg_trigger as t where t.tgrelid = v_relid and t.tgconstrindid = 0)
+    if v_strays = '{}'
+        and not exists (select from pg_trigger as t where t.tgrelid = v_relid and t.tgconstrindid = 0)
         and not exists (select from pg_inherits as i where i.inhparent = v_relid)
         and not exists (
             select from pg_proc as p
@@ -49,7 +58,7 @@ begin
                     join pg_depend as d on d.refclassid = 'pg_proc'::regclass
                         and d.refobjid = p.oid
                         and d.classid = 'pg_trigger'::regclass
-                where p.proname = v_function::name
+                where (p.proname = v_function::name or p.oid = any (v_strays))
                     and p.pronamespace = any ('{londiste,londiste_capture}'::regnamespace[])
                 union all
                 select g.oid from pg_trigger as g where g.tgrelid = v_relid and g.tgname = any (v_names)

@@ -27,6 +27,10 @@ from (
         and t.local
         and londiste.find_table_oid(coalesce(t.dest_table, t.table_name)) is null
     union all
+    select s.table_name, londiste.find_table_oid(s.stray)
+    from londiste.stray_captures(i_queue_name, null::text) s
+    where s.is_renamed
+    union all
     select t.table_name, v.relid
     from londiste.table_info t
         join londiste.table_version v using (queue_name, table_name)

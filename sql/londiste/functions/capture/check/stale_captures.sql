@@ -20,11 +20,17 @@ as $$
  * after DROP TABLE.
  *
  * A table that another session has locked is not compared, which would wait: its kind is locked.
+ * A table that was renamed, or has the capture of another one, is not listed: see stray_captures().
  *
  * kind -- changed, owner, dropped or locked.  reason -- as a text, and the statement that helps.
  */
 with elsewhere as materialized (
-    select londiste._tables_locked_elsewhere() as locked)
+    select londiste._tables_locked_elsewhere() as locked
+), stray as materialized (
+    select s.function_id, londiste.find_table_oid(s.stray) as relid
+    from (select distinct t.queue_name from londiste.table_info as t where t.local) as q
+        cross join lateral londiste.stray_captures(q.queue_name, null::text) as s
+)
 select c.table_name,
     case o.kind
         when 'locked' then 'another session has locked the table, so its capture was not checked'
@@ -41,6 +47,7 @@ from elsewhere as e
             then 'owner' else 'changed' end) as o (kind)
 where case when o.kind = 'locked' then true
     else londiste._is_stale_capture(c.relid, c.function_id, c.args) end
+    and not exists (select from stray as s where s.function_id = c.function_id and s.relid = c.relid)
 union all
 select d.value ->> 'table',
     'the table was dropped: select londiste.drop_capture('
