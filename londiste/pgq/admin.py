@@ -269,7 +269,7 @@ def _require_nothing_waiting(conn: Connection, queue: str, consumers: Sequence[s
     lost = {name: text for name in consumers if (text := dead_letters.in_words(conn, queue, name))}
     if not lost:
         return
-    look = "; ".join(f"londiste queue dead list {word(queue)} {argument(name)}" for name in lost)
+    look = "; ".join(command for name in lost for command in dead_letters.lists(conn, queue, name))
     given = " ".join(argument(name) for name in consumers)
     raise StateError(
         f"cannot unregister {', '.join(lost)}: events would be lost",

@@ -17,6 +17,7 @@ from typing import Literal
 
 from londiste.db import call
 from londiste.db.connection import Connection
+from londiste.db.names import argument, word
 from londiste.pgq.types import FailedEvent, WaitingInfo
 
 #: Failed events are read in lists of this many.
@@ -154,3 +155,16 @@ def in_words(conn: Connection, queue: str, consumer: str) -> str:
         if one.dead:
             text += f", {one.dead} dead letters"
     return text
+
+
+def lists(conn: Connection, queue: str, consumer: str) -> list[str]:
+    """The commands that list what waits for a consumer."""
+    commands = []
+    for one in get_waiting_info(conn, queue, consumer):
+        if one.retries:
+            commands.append(
+                f"londiste queue retry list {word(queue)} --consumer {argument(consumer)}"
+            )
+        if one.dead:
+            commands.append(f"londiste queue dead list {word(queue)} {argument(consumer)}")
+    return commands

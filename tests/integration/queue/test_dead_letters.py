@@ -85,9 +85,17 @@ def test_unregistering_deletes_dead_letters_only_if_that_is_confirmed(
     batches.register_consumer(conn, "q", "d")
     event = producer.insert_event(conn, "q", "t", "x")
     batch = batch_of(conn)
-    dead_letters.event_failed(conn, batch.id, event, "no")
+    batches.event_retry(conn, batch.id, event, 60)
     batches.finish_batch(conn, batch.id)
     unregister = ["--set", f"db={pgq_db.dsn}", "queue", "unregister", "q", "d", "c"]
+    assert run(cli, unregister) == 3
+    refused = capsys.readouterr().err
+    assert "hint: londiste queue retry list q --consumer c; or lose them:" in refused
+    conn.execute("delete from pgq.retry_queue")
+    event = producer.insert_event(conn, "q", "t", "x")
+    batch = batch_of(conn)
+    dead_letters.event_failed(conn, batch.id, event, "no")
+    batches.finish_batch(conn, batch.id)
     assert run(cli, [*unregister, "--dry-run"]) == 0
     assert "lost with it: 1 dead letter" in capsys.readouterr().out
     assert run(cli, unregister) == 3
