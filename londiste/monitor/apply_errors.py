@@ -20,10 +20,13 @@ from londiste.db.names import TableName, argument, quote
 from londiste.db.relation import shapes
 from londiste.errors import BadOption, UsageError
 from londiste.handlers.base import literal
+from londiste.replication import renamed_tables
+from londiste.replication import sqlapi as tables
 from londiste.replication.apply import errors
 from londiste.replication.apply.errors import ApplyError
 from londiste.replication.forwarding.combined_queue import others_filling, rekeyed
 
+_RETRY = "londiste events retry"
 _ADDRESS = re.compile(r"(\d{1,19})(?::(\d{1,10}))?")
 
 
@@ -131,7 +134,36 @@ def open_choices(conn: Connection, error: ApplyError, queue: str) -> tuple[Decis
     others = (
         others_filling(conn, queue, error.table, error.dest) if error.table and error.dest else ()
     )
-    return tuple(choices(error, queue, others))
+    return tuple(choices(error, queue, others, by_name(conn, error, queue)))
+
+
+def by_name(conn: Connection, error: ApplyError, queue: str) -> tuple[Decision, ...]:
+    """Decisions about an event whose table is not here by its name, or is another one."""
+    table = (
+        tables.get_table(conn, queue, TableName.parse(error.table))
+        if error.kind == "structure" and error.table
+        else None
+    )
+    if table is None or not table.local:
+        return ()
+    found = shapes(conn, [table.dest]).get(table.dest)
+    name = argument(table.name)
+    again = Decision("copy the table again", f"londiste resync {name}")
+    if found is None:
+        renamed = renamed_tables.find(conn, queue).get(table.name)
+        if renamed is not None:
+            return (Decision(f"{renamed.back}; then retry", _RETRY),)
+        return (
+            Decision("create the table, then retry", _RETRY),
+            Decision("stop replicating it", f"londiste remove-table {name}"),
+        )
+    copied = renamed_tables.replaced(conn, queue, {table.dest: found.oid}).get(table.dest)
+    if copied is None:
+        return ()
+    if copied.now is None:
+        accept = renamed_tables.accept(queue, table.name)
+        return again, Decision(f"if it has all rows: {accept}; then retry", _RETRY)
+    return Decision(f"{renamed_tables.swap(table.dest, copied.now)}; then retry", _RETRY), again
 
 
 def known(address: str, of_node: Mapping[str, ApplyError]) -> ApplyError:
@@ -156,13 +188,19 @@ def known(address: str, of_node: Mapping[str, ApplyError]) -> ApplyError:
     return found
 
 
-def choices(error: ApplyError, queue: str, others: Sequence[str] = ()) -> Iterator[Decision]:
+def choices(
+    error: ApplyError,
+    queue: str,
+    others: Sequence[str] = (),
+    named: Sequence[Decision] = (),
+) -> Iterator[Decision]:
     """Pure: possible decisions about a failed event of a queue, the best first.
 
     others -- other sources of its target table, whose rows the leaf must keep.
+    named -- what is decided instead when its table is not here, or is another one (``by_name``).
     """
     table = argument(error.table) if error.table else "TABLE"
-    retry = "londiste events retry"
+    retry = _RETRY
     skip = f"londiste events skip {error.address} --reason '…'"
     if error.kind == "exists" and others:
         whose = ", ".join(others)
@@ -180,6 +218,8 @@ def choices(error: ApplyError, queue: str, others: Sequence[str] = ()) -> Iterat
         )
         return
     match error.kind:
+        case _ if named:
+            yield from named
         case "missing":
             yield Decision("insert the row as it was before the event, then retry", retry)
         case "exists" | "constraint":

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from londiste.cascade.commands.install_sql import has_nodes
 from londiste.db.connection import Connection
+from londiste.db.ddl import literal
 from londiste.db.names import TableName, argument, quote
 from londiste.db.queries import tuples
 from londiste.errors import InstallError, StateError
@@ -93,6 +94,11 @@ def swap(name: TableName, other: TableName) -> str:
     steps = [(between, name), (name, other), (other, between)]
     statements = [rename_back(new, old, "there") for new, old in steps]
     return "; ".join(["begin", *before, *statements, *after, "commit"])
+
+
+def accept(queue: str, name: TableName) -> str:
+    """Pure: SQL that accepts the table that has the name of the copied one."""
+    return f"select londiste.accept_rewrite({literal(queue)}, {literal(str(name))})"
 
 
 def after_rename(name: TableName, renamed: RenamedTable, *, root: bool, lost: bool) -> str:

@@ -19,7 +19,6 @@ from londiste.changes import jsonrow
 from londiste.changes.keyed import KeyedType, read_type
 from londiste.changes.kinds import is_message
 from londiste.changes.types import Malformed, Op, RowChange, Truncate
-from londiste.db.ddl import literal
 from londiste.db.names import TableName, argument
 from londiste.db.relation import Folding, Relation
 from londiste.db.snapshot import Snapshot
@@ -381,8 +380,7 @@ def replaced_table(
     again = f"londiste resync {argument(source)}"
     if copied.now is None:
         gone = "was dropped"
-        accept = f"select londiste.accept_rewrite({literal(queue)}, {literal(str(source))})"
-        hint = f"{again}; or, if it has all rows: {accept}"
+        hint = f"{again}; or, if it has all rows: {renamed_tables.accept(queue, source)}"
     else:
         gone = f"is {copied.now} now"
         hint = f"{renamed_tables.swap(dest, copied.now)}; or {again}"

@@ -74,6 +74,7 @@ def test_a_table_renamed_on_root_and_leaf_is_named_and_the_advice_brings_it_back
         shown = line.run(node, "triggers").out
         assert f"the table was renamed to {told}" in shown
     assert "rename to" in hint or "set schema" in hint
+    assert choices(line, leaf)[0]["what"] == f"{hint}; then retry"
     typed(leaf.database, hint)
     line.once(leaf)
     assert leaf.database.execute("select id from a order by 1") == [(1,), (2,), (3,)]
@@ -236,6 +237,13 @@ def in_step(line: Line, pair: tuple[LineNode, LineNode], **keys: object) -> None
     line.once(leaf)
 
 
+def choices(line: Line, node: LineNode) -> list[dict[str, str]]:
+    """What ``events show`` offers about the only failed event."""
+    (event,) = json.loads(line.here(node, "events", "show", "--json").out)["events"]
+    offered: list[dict[str, str]] = event["choices"]
+    return offered
+
+
 CHANGES = """
     insert into {0} values (9, '{0}');
     update {0} set v = '{0} new' where id = 1;
@@ -263,6 +271,9 @@ def test_a_table_with_the_name_of_the_copied_one_is_not_written(
     assert line.position(leaf) == position
     hint = done.err.partition("hint: ")[2].splitlines()[0]
     assert hint.endswith("; or londiste resync public.a")
+    offered = choices(line, leaf)
+    assert offered[0]["what"] == hint.replace("; or londiste resync public.a", "; then retry")
+    assert offered[1]["command"] == "londiste resync public.a"
     typed(leaf.database, hint)
     assert rows(leaf) == before
     line.once(leaf)
@@ -282,6 +293,9 @@ def test_a_table_that_was_made_again_waits_for_a_decision(
     assert done.code == 5 and "which was dropped" in done.err, str(done)
     hint = done.err.partition("hint: ")[2].splitlines()[0]
     assert hint.startswith("londiste resync public.a; or, if it has all rows: select ")
+    offered = choices(line, leaf)
+    assert offered[0]["command"] == "londiste resync public.a"
+    assert offered[1]["what"] == f"if it has all rows: {hint.partition('rows: ')[2]}; then retry"
     leaf.database.execute(hint.partition("rows: ")[2])
     line.once(leaf)
     assert rows(leaf) == rows(root)
