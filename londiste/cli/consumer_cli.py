@@ -10,6 +10,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -135,6 +136,8 @@ class Program:
             overrides=given["overrides"],
             node=above.node if above else None,
         )
+        if above is not None and not file:
+            self.context = replace(self.context, implied=above.implied)
         if above is not None:
             self.own = {**above.overrides, **self.own}
 
@@ -147,6 +150,7 @@ class Program:
             {**self.own, **self.context.overrides, **db},
             defaults=self.kind.defaults(),
             node=self.context.node,
+            variable=self.context.variable(self.context.node),
         )
         return self.context.in_background(found, self.daemon)
 

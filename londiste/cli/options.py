@@ -21,7 +21,7 @@ from londiste.cli.documents import Done, Rows, Steps
 from londiste.daemon.logging import LogTarget
 from londiste.daemon.signals import Signals
 from londiste.errors import BadOption
-from londiste.settings import Settings, cascade_file
+from londiste.settings import Settings, cascade_file, database_variable
 from londiste.settings.cascade_file import CascadeFile
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -85,6 +85,7 @@ class Context:
             node=node,
             anywhere=anywhere,
             others=_queue_parameters,
+            variable=self.variable(node),
         )
         if isinstance(found, settings.NodeSettings):
             from londiste.cli import start
@@ -95,6 +96,13 @@ class Context:
             registry.load(found.handler_modules)
             registry.configure({"obfuscator_key": found.obfuscator_key})
         return found
+
+    def variable(self, node: str | None) -> database_variable.Effect:
+        """What LONDISTE_DB does beside the file of a cascade, for the call's node if it names one.
+
+        A file that nobody named decides less.
+        """
+        return "wins" if self.implied and node is None else "refused"
 
     def cascade_file(self) -> CascadeFile:
         """The file of a whole cascade.  Raises BadOption without one."""
@@ -112,6 +120,7 @@ class Context:
                 hint="give one: -c FILE, or londiste.toml in this directory;"
                 " londiste config cascade prints a template",
             )
+        database_variable.require_known(found)
         return found
 
     def in_background(self, found: S, daemon: DaemonCall) -> S:

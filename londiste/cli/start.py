@@ -12,7 +12,7 @@ from pathlib import Path
 from londiste.cli import errors
 from londiste.dsn import describe_dsn
 from londiste.monitor.place import Place, of_file
-from londiste.settings import NodeSettings, cascade_file
+from londiste.settings import NodeSettings, cascade_file, database_variable
 
 #: The first has asked all nodes; --node of the second is the node that is switched.
 _NO_OFFER = ("status", "change-provider")
@@ -24,7 +24,10 @@ def places(config: Path | None, node: str | None, overrides: Mapping[str, str]) 
     Raises BadOption.
     """
     file = None if config is None or node is not None else cascade_file.read(config)
-    return [] if file is None else of_file(file, overrides)
+    if file is None:
+        return []
+    database_variable.require_known(file)
+    return of_file(file, overrides)
 
 
 def place(config: Path | None, settings: NodeSettings) -> Place:

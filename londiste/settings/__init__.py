@@ -6,6 +6,7 @@ TOML, or the INI files of earlier versions, with the same keys.
 
 ``kinds.py`` has the classes, ``fields.py`` what several of them share, ``loading.py`` the reader,
 ``earlier.py`` the keys of earlier versions, ``cascade_file.py`` the file of a whole cascade.
+``database_variable.py`` decides between that file and ``LONDISTE_DB``.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import logging
 import os
 import re
 import stat
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -49,7 +49,8 @@ SECTIONS = (
 #: Sections that are settings of programs, apart from those of single nodes and jobs.
 _COMMON = ("worker", "ticker", "spark", "run", "notify")
 
-#: Settings that the file itself decides for each node; the environment does not change them.
+#: Settings that the file itself decides for each node; the environment does not change them, but
+#: see ``database_variable``.
 OWN_KEYS = frozenset(
     {
         "db",
@@ -108,9 +109,8 @@ class CascadeFile:
 
     def at(self, dsn: str) -> str | None:
         """The name of the node in the database of a connection string; None if there is none."""
-        wanted = place(dsn, os.environ)
         for node in self.nodes.values():
-            if wanted in (place(node.db, os.environ), place(node.location, os.environ)):
+            if same_place(dsn, (node.db, node.location)):
                 return node.name
         return None
 
@@ -198,6 +198,11 @@ class CascadeFile:
 
     def _place(self, section: str, key: str | None) -> str:
         return f"{self.path}:{line(self.text, section, key)}"
+
+
+def same_place(dsn: str, others: Iterable[str]) -> bool:
+    """Whether a connection string means the database of one of the others.  Raises BadOption."""
+    return place(dsn, os.environ) in [place(other, os.environ) for other in others]
 
 
 def is_cascade(document: Mapping[str, Any]) -> bool:

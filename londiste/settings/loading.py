@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from londiste import configfile
 from londiste.errors import BadOption
-from londiste.settings import cascade_file, pair
+from londiste.settings import cascade_file, database_variable, pair
 from londiste.settings.cascade_file import OWN_KEYS, CascadeFile
 from londiste.settings.earlier import INSTEAD, OTHER_NAMES, RENAMED, WITHOUT_EFFECT
 from londiste.settings.fields import ENV_PREFIX, Settings, spark_texts
@@ -49,6 +49,7 @@ def load(
     node: str | None = None,
     anywhere: bool = True,
     others: Callable[[], Mapping[str, str]] = dict,
+    variable: database_variable.Effect = "ignored",
 ) -> S:
     """Reads the settings of one kind.
 
@@ -58,6 +59,7 @@ def load(
     given -- from the command line; wins over everything.
     defaults -- from the program, in place of those of the kind.
     others -- names that are no settings, and the hint for each of them.
+    variable -- what LONDISTE_DB does beside the file of a cascade.
 
     Raises BadOption, with file and line where there is one, for an unknown key, a missing
     required one, or a value that does not fit.
@@ -71,20 +73,31 @@ def load(
             f"--node {node}: " + (f"{file} has no section [nodes]" if file else "no cascade file"),
             hint="give a file with [nodes.NAME]: -c FILE, or londiste.toml in this directory",
         )
+    fixed: Collection[str] = ()
     if whole is not None:
-        for key, value in _of_cascade(kind, whole, node, anywhere):
-            found[key] = value
+        of_file = dict(_of_cascade(kind, whole, node, anywhere))
+        named = [str(of_file["db"].value)] if "db" in of_file else []
+        named += of_file["databases"].value if "databases" in of_file else []
+        if given.keys() & {"db", "databases"}:
+            variable = "ignored"
+        if not database_variable.overrules(kind, whole, named, variable, node or ""):
+            fixed = OWN_KEYS & of_file.keys()
+        elif database_variable.is_elsewhere(whole):
+            # Names of the file mean nothing in another database.
+            of_file = {key: value for key, value in of_file.items() if key not in OWN_KEYS}
+            file = None
+        else:
+            of_file.pop("databases", None)
+        found |= of_file
     elif file is not None:
-        for key, value in _read(kind, file, side):
-            found[key] = value
-    fixed = OWN_KEYS & found.keys() if whole is not None else frozenset()
+        found |= dict(_read(kind, file, side))
     for key in (*OTHER_NAMES, *kind.model_fields):
         if OTHER_NAMES.get(key, key) in fixed:
             continue
-        variable = ENV_PREFIX + key.upper()
-        name = _present(key, variable) if variable in os.environ else key
-        if name in kind.model_fields and name not in {"spark", "tables"} and variable in os.environ:
-            found[name] = _Value(os.environ[variable], variable)
+        word = ENV_PREFIX + key.upper()
+        name = _present(key, word) if word in os.environ else key
+        if name in kind.model_fields and name not in {"spark", "tables"} and word in os.environ:
+            found[name] = _Value(os.environ[word], word)
     for key, value in given.items():
         key = _present(key, "--set")
         if key.startswith("spark.") and "spark" in kind.model_fields:

@@ -19,7 +19,7 @@ from londiste.notify.channels import Channel, Command, Webhook, secret_of
 from londiste.notify.decide import Rules
 from londiste.notify.notifier import Notifier, Task, deliver_test
 from londiste.notify.store import Store
-from londiste.settings import NotifySettings, WorkerSettings, cascade_file
+from londiste.settings import NotifySettings, WorkerSettings, cascade_file, database_variable
 from londiste.settings.loading import taken_over
 
 
@@ -131,6 +131,7 @@ def _places(context: options.Context, nodes: Sequence[str]) -> list[Place]:
             raise BadOption(
                 f"{file.path}: no node {name}", hint=cascade_file.did_you_mean(name, file.nodes)
             )
+    database_variable.require_known(file)
     return of_file(file, {})
 
 

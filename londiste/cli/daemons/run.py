@@ -17,6 +17,7 @@ from londiste.metrics.endpoint import listening
 from londiste.metrics.tally import ChildTallies
 from londiste.settings import RunSettings, WorkerSettings
 from londiste.settings.cascade_file import CascadeFile
+from londiste.settings.database_variable import VARIABLES
 from londiste.settings.fields import ENV_PREFIX
 
 #: Groups of daemons that stop one after the other: lakes and dispatchers, workers, tickers.
@@ -52,8 +53,10 @@ def run(
     if daemon.signalled(own.pidfile):
         return
 
-    for key in _OWN:
-        os.environ.pop(f"{ENV_PREFIX}{key.upper()}", None)
+    context.cascade_file()
+    # Each child has the database of its node.
+    for name in (*VARIABLES, *(f"{ENV_PREFIX}{key.upper()}" for key in _OWN)):
+        os.environ.pop(name, None)
     of_children = {key: value for key, value in context.overrides.items() if key not in _OWN}
     # One log has one form of lines.
     of_children["log_format"] = own.log_format

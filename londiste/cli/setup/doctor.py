@@ -100,7 +100,7 @@ def doctor(
     if source is None or context.config is not None:
         if source is not None:
             context = _of_node(context, target or source)
-        settings = context.settings(WorkerSettings, engine=engine)
+        settings = context.settings(WorkerSettings, engine=engine, db=target or source)
         engine = settings.engine
     if source is None:
         assert settings is not None

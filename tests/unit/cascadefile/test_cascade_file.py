@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,15 @@ import pytest
 from londiste.cli import cli
 from londiste.cli.errors import run
 from londiste.cli.options import Context, DaemonCall
+from londiste.consumer import Consumer
 from londiste.errors import BadOption
 from londiste.lake.settings import LakeSettings
 from londiste.monitor.queues.model import Finding
 from londiste.settings import (
+    ConsumerSettings,
     DatabaseSettings,
     NodeSettings,
+    Settings,
     TickerSettings,
     WorkerSettings,
     cascade_file,
@@ -119,6 +123,81 @@ def test_the_environment_changes_no_database(file: Path, monkeypatch: pytest.Mon
     found = load(WorkerSettings, file, node="c")
     assert (found.db, found.poll_interval) == ("dbname=c", 9)
     assert load(WorkerSettings, file, {"db": "dbname=x"}, node="c").db == "dbname=x"
+
+
+Here = Callable[..., Context]
+
+
+@pytest.fixture
+def here(file: Path, monkeypatch: pytest.MonkeyPatch) -> Here:
+    """``here("dbname=x", node="c")`` -> the call beside ./londiste.toml with that LONDISTE_DB."""
+    monkeypatch.chdir(file.parent)
+    monkeypatch.delenv("LONDISTE_CONFIG", raising=False)
+    file.rename("londiste.toml")
+
+    def call(dsn: str, config: str | None = None, **given: Any) -> Context:
+        monkeypatch.setenv("LONDISTE_DB", dsn)
+        return Context.make(config, quiet=False, verbose=0, overrides=(), **given)
+
+    return call
+
+
+class Signups(Consumer):
+    queue = "signups"
+    name = "welcome"
+
+
+def test_a_file_in_the_directory_hides_no_database_that_the_environment_names(here: Here) -> None:
+    call = here("dbname=q")
+    assert call.settings(DatabaseSettings).db == "dbname=q"
+    assert call.settings(DatabaseSettings, db="dbname=x").db == "dbname=x"
+    found = call.settings(TickerSettings)
+    assert (found.db, found.databases) == ("dbname=q", ())
+    assert call.settings(TickerSettings, databases=("dbname=x",)).databases == ("dbname=x",)
+    # Not of the queue of the cascade, which is elsewhere.
+    read = load(
+        ConsumerSettings, call.config, defaults=Signups.defaults(), variable=call.variable(None)
+    )
+    assert (read.db, read.queue_name, read.consumer) == ("dbname=q", "signups", "welcome")
+    # The database of a node: the later one of file and environment, and the queue of the file.
+    call = here("host='' dbname=b user=me")
+    assert call.settings(DatabaseSettings).db == "host='' dbname=b user=me"
+    read = load(ConsumerSettings, call.config, {}, variable=call.variable(None))
+    assert read.queue_name == "shop"
+    assert here("").settings(DatabaseSettings).db == "dbname=a password=geheim"
+
+
+@pytest.mark.parametrize(
+    ("kind", "dsn", "given", "message", "hint"),
+    [
+        (NodeSettings, "dbname=q", {"node": "c"}, "node c of londiste.toml has", "$UNSET"),
+        (NodeSettings, "dbname=b", {"node": "c"}, "node c of londiste.toml has", "$UNSET"),
+        (NodeSettings, "dbname=q", {}, "londiste.toml has", "$UNSET"),
+        (NodeSettings, "dbname=b", {}, "londiste.toml has", "give its node: --node b; or $UNSET"),
+        (LakeSettings, "dbname=q", {}, "londiste.toml has", "$UNSET"),
+        (DatabaseSettings, "dbname=q", {"node": "c"}, "node c of londiste.toml has",
+         "$UNSET; or, for its database: --db \"$LONDISTE_DB\""),
+        (TickerSettings, "dbname=q", {"config": "londiste.toml"}, "londiste.toml has",
+         "$UNSET; or, for its database: --db \"$LONDISTE_DB\""),
+    ],
+)  # fmt: skip
+def test_another_database_than_that_of_the_node_is_refused(
+    kind: type[Settings], dsn: str, given: dict[str, str], message: str, hint: str, here: Here,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    call = here(dsn, **given)
+    monkeypatch.setattr("londiste.cli.options.starts_anywhere", lambda: True)
+    with pytest.raises(BadOption) as caught:
+        call.settings(kind)
+    assert str(caught.value) == f"LONDISTE_DB names one database, and {message} another"
+    assert caught.value.hint == hint.replace("$UNSET", "unset LONDISTE_DB")
+
+
+def test_commands_about_the_whole_file_refuse_a_database_without_node(here: Here) -> None:
+    assert here("dbname=b").cascade_file().queue == "shop"
+    assert here("dbname=c", node="c").settings(NodeSettings).db == "dbname=c"
+    with pytest.raises(BadOption, match=r"LONDISTE_DB names one database, and londiste\.toml has"):
+        here("dbname=q").cascade_file()
 
 
 def test_a_command_about_one_node_needs_its_name(file: Path) -> None:

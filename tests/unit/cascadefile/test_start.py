@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from londiste.cli import cli
+from londiste.cli.consumer_cli import command
 from londiste.cli.errors import run
+from londiste.consumer import Consumer
 
 #: No server listens there.
 NODE = '[nodes.{0}]\ndb = "host=127.0.0.1 port=1 dbname={0}"\nrole = "{1}"\n{2}'
@@ -115,3 +117,31 @@ def test_status_reports_the_first_node_if_none_answers(
     assert code == 6 and "main@127.0.0.1:1: " in printed
     assert "ask another node" not in printed
     assert call(LEAF_FIRST, "status", "--check")[0] == 3
+
+
+class Signups(Consumer):
+    queue, name = "signups", "welcome"
+
+
+def test_queue_commands_and_consumers_take_the_database_of_the_environment(
+    call: Call,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    call(LEAF_FIRST, "show-handlers")
+    (tmp_path / "shop.toml").rename(tmp_path / "londiste.toml")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("LONDISTE_CONFIG", raising=False)
+    monkeypatch.setenv("LONDISTE_DB", "host=127.0.0.1 port=1 dbname=queues")
+    for argv in (("queue", "create", "new"), ("queue", "install"), ("tick", "new")):
+        assert run(cli, argv) == 6
+        assert "queues@127.0.0.1:1: " in capsys.readouterr().err
+    assert run(command(Signups), ["--register"]) == 6
+    assert "queues@127.0.0.1:1: " in capsys.readouterr().err
+    # A node of the file has one database.
+    for argv in (("status",), ("plan",), ("run",), ("--node", "main", "tables")):
+        assert run(cli, argv) == 2
+        printed = capsys.readouterr().err
+        assert printed.startswith("error: LONDISTE_DB names one database, and ")
+        assert printed.endswith("londiste.toml has another\nhint: unset LONDISTE_DB\n")
