@@ -65,13 +65,16 @@ class Uninstall:
 
     def done(self, sites: Connections) -> bool:
         conn = sites.at(self.side.dsn)
-        if not marked(conn, self.mark):
-            return True
-        return bool(remove.blockers(conn, remove.plan(conn), queues=True))
+        return not marked(conn, self.mark) or bool(users(conn))
 
     def run(self, sites: Connections) -> None:
         with sites.at_length():
             remove.uninstall(sites.at(self.side.dsn))
+
+
+def users(conn: Connection) -> list[str]:
+    """What keeps the SQL in a database: queues and nodes, as sentences."""
+    return remove.blockers(conn, remove.plan(conn), queues=True)
 
 
 def installed(conn: Connection) -> bool:

@@ -142,10 +142,12 @@ def status(
 
     Raises StateError for what an interrupted removal or set-up has left.
     """
+    kept: list[str] = []
     with replications[0].sites() as sites:
         for one in replications:
-            left = presence.incomplete(presence.presence(sites, one))
-            if left:
+            there = presence.presence(sites, one)
+            kept += presence.kept(there)
+            if left := presence.incomplete(there):
                 raise StateError(
                     f"a removal or set-up of queue {one.queue} is unfinished: {left}",
                     detail="a root without subscribers keeps capturing changes, which takes disk"
@@ -162,6 +164,8 @@ def status(
     for queue, command in others.items():
         output.message(f"these databases are replicated by queue {queue}: {command}")
     if not found and not others:
+        for text in kept:
+            output.message(text)
         output.message(f"these databases are not replicated yet; start: {start}")
     elif missing and background is not None:
         # It starts them within seconds, and keeps them running.

@@ -93,6 +93,23 @@ def test_a_dry_run_of_remove_shows_what_remove_does(
     assert done[-1] == "removed; the databases are independent" and len(shown) == 5
 
 
+def test_a_removal_that_keeps_the_sql_for_another_queue_is_complete(
+    nodes_of: Nodes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = nodes_of.root()
+    leaf = nodes_of.below(root, "leaf")
+    for node in (root, leaf):
+        node.db.execute("comment on schema londiste is 'made by londiste replicate: q'")
+    root.db.execute("select pgq.create_queue('other')")
+    call = ["replicate", root.dsn, leaf.dsn, "--queue", "q"]
+    assert run(cli, [*call, "--remove"]) == 0
+    capsys.readouterr()
+    assert run(cli, [*call, "--status"]) == 0
+    kept, start = capsys.readouterr().err.splitlines()
+    assert kept == f"{root.db.name}: the SQL is kept: queue other is in this database"
+    assert start.startswith("these databases are not replicated yet; start: ")
+
+
 def test_the_status_of_an_interrupted_removal_names_the_command_that_finishes_it(
     nodes_of: Nodes, capsys: pytest.CaptureFixture[str]
 ) -> None:
