@@ -66,6 +66,7 @@ class NodeState:
     held -- what else waits for an operator, of its worker or of the ticker.
     copies_paused -- no rows are copied until an operator resumes the copies.
     losses -- what keeps changes of its tables from it, or from the nodes below.
+    source_loses -- the source, if it keeps changes of its tables from this node; else ''.
     """
 
     name: str
@@ -83,6 +84,7 @@ class NodeState:
     held: tuple[Held, ...] = ()
     copies_paused: bool = False
     losses: tuple[Finding, ...] = ()
+    source_loses: str = ""
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -92,7 +94,8 @@ class NodeState:
     @property
     def in_sync(self) -> bool:
         """Whether all tables are in sync, and no event waits."""
-        return self._caught_up and self.ok == self.tables and not self.errors
+        complete = self.ok == self.tables and not self.errors and not self.source_loses
+        return self._caught_up and complete
 
     @property
     def _caught_up(self) -> bool:
@@ -118,7 +121,8 @@ class NodeState:
         )
         left = self.tables - self.ok - len(self.stopped)
         failing = len(self.errors) > len(self.losses)
-        lost = bool(self.losses) and not left and (self._caught_up or failing)
+        defective = bool(self.losses or self.source_loses)
+        lost = defective and not left and (self._caught_up or failing)
         return bool(self.held) or held or lost or (bool(self.stopped) and not left)
 
 
@@ -135,6 +139,8 @@ def line(state: NodeState, *, lag_known: bool = True) -> str:
         words = f"{state.ok} of {counted} in sync{_behind(state, '; ')}"
     else:
         words = (_behind(state, "") or "not in sync") + f"; {counted}"
+    if state.source_loses:
+        words += f"; error: see {state.source_loses}"
     if state.errors:
         words += f"; error: {shortened(state.errors, between='; ')}"
     return f"{state.name}: {words}"
@@ -217,7 +223,10 @@ def look_at_all(
         return []
     if lost is None:
         lost = look_for_losses(sites, replications)
-    return [list(map(_lacking, states, ours)) for states, ours in zip(found, lost, strict=True)]
+    return [
+        [_below(_lacking(*one), ours[0], states[0].name) for one in zip(states, ours, strict=True)]
+        for states, ours in zip(found, lost, strict=True)
+    ]
 
 
 def look_for_losses(sites: Connections, replications: Sequence[Replication]) -> Lost:
@@ -236,6 +245,11 @@ def _lacking(state: NodeState, found: Sequence[Finding]) -> NodeState:
     """Pure: the state of a node with what keeps changes of its tables from it."""
     errors = (*state.errors, *(one.what for one in found))
     return replace(state, errors=errors, losses=tuple(found))
+
+
+def _below(state: NodeState, lost: Sequence[Finding], source: str) -> NodeState:
+    """Pure: the state with whether its source keeps changes from it.  lost -- of the source."""
+    return replace(state, source_loses=source) if lost and not state.root else state
 
 
 def by_queue(
@@ -278,6 +292,7 @@ def _total(states: Sequence[NodeState]) -> NodeState:
         copies_paused=any(one.copies_paused for one in states),
         copies=tuple(copy for one in states for copy in one.copies),
         losses=tuple(loss for one in states for loss in one.losses),
+        source_loses=next((one.source_loses for one in states if one.source_loses), ""),
     )
 
 

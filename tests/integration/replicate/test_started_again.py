@@ -175,7 +175,7 @@ def test_tables_that_lack_changes_are_told_with_their_remedies(
     shown, told = capsys.readouterr()
     first, second, *_ = shown.splitlines()
     assert first.startswith("root: root, 2 tables; error: table public.a: its changes are not ")
-    assert second.endswith("; 1 table; error: " + renamed.removeprefix("leaf: "))
+    assert second.endswith("; 1 table; error: see root; error: " + renamed.removeprefix("leaf: "))
     assert back in told and restored in told and "--save FILE, then -c FILE --node NAME" in told
 
     found = identify(ReplicateSettings(queue_name=QUEUE), root.dsn, [leaf.dsn])
@@ -186,6 +186,33 @@ def test_tables_that_lack_changes_are_told_with_their_remedies(
         *("capture-lost", "capture-lost"),
         "renamed",
     ]
+
+
+def test_a_table_that_ddl_has_rewritten_is_not_in_sync(
+    pair: tuple[Node, Node], capsys: pytest.CaptureFixture[str]
+) -> None:
+    root, leaf = pair
+    root.db.execute("insert into a values (1)")
+    root.db.execute("alter table a drop column v")
+    root.db.execute("alter table a add column v varchar(9) default 'new'")
+    capsys.readouterr()
+    assert run(cli, ["replicate", root.dsn, leaf.dsn, "--queue", QUEUE, "--status"]) == 0
+    first, second, *_ = (shown := capsys.readouterr()).out.splitlines()
+    assert first.startswith(
+        "root: root, 2 tables; error: table public.a was rewritten by DDL on this node alone,"
+    )
+    assert "in sync, 1 table" not in second and second.endswith("; error: see root")
+    accept = "select londiste.accept_rewrite(E'q', E'public.a')"
+    assert "; on each node below: londiste " in shown.err
+    assert f"; then on node root: {accept}\n" in shown.err
+
+    root.db.execute(accept)
+    leaf.db.execute("alter table a alter column v type int using 1")
+    found = identify(ReplicateSettings(queue_name=QUEUE), root.dsn, [leaf.dsn])
+    with Connections(name="test") as sites:
+        ((above, below),) = look_at_all(sites, [found])
+    assert not above.errors and not above.losses and not below.source_loses
+    assert [one.kind for one in below.losses] == ["rewritten"] and not below.in_sync
 
 
 def test_a_file_is_saved_beside_a_process_that_replicates(
