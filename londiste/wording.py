@@ -52,9 +52,13 @@ def shortened(names: Sequence[object], shown: int = 5, *, between: str = ", ") -
     return between.join(map(str, names[:shown])) + more
 
 
+#: Between an error and its hint, as both are stored and logged.
+HINT = "; hint: "
+
+
 def hint_in(text: str) -> str:
     """The hint of an error as it is stored and logged; '' for none."""
-    return text.partition("; hint: ")[2]
+    return text.partition(HINT)[2]
 
 
 #: A clause with one of these words is about another node, or about a choice of settings.

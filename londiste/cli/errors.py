@@ -201,11 +201,12 @@ def also_told(**facts: Any) -> Iterator[None]:
         raise
 
 
-def pasteable(text: str) -> str:
-    """A text whose commands have the options of the call."""
-    if "londiste " not in text or not (_call.front or _call.behind):
+def pasteable(text: str, *more: str) -> str:
+    """A text whose commands have the options of the call, and these in front."""
+    call = replace(_call, front=(*_call.front, *more))
+    if "londiste " not in text or not (call.front or call.behind):
         return text
-    return hints.completed(text, _call, lambda words: _lookup(_program, words))
+    return hints.completed(text, call, lambda words: _lookup(_program, words))
 
 
 def _lookup(group: click.Command, words: Sequence[str]) -> tuple[str, set[str]] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -30,7 +30,7 @@ from londiste.replication.ddl.sqlapi import State, get_scripts
 from londiste.replication.tablesync import wait
 from londiste.replication.tablesync.states import By, from_text, may_take_batch
 from londiste.replication.tablesync.stopped import remedy
-from londiste.wording import shortened
+from londiste.wording import HINT, at_node, hint_in, shortened
 
 #: Seconds after the longest time until a tick after which its lack is reported.
 _TICK_PATIENCE = 10.0
@@ -92,6 +92,11 @@ class NodeState:
         return self.name, self.tables, self.ok, self.in_sync, self.errors
 
     @property
+    def has_hints(self) -> bool:
+        """Whether an error of it says what to do."""
+        return any(map(hint_in, self.errors))
+
+    @property
     def in_sync(self) -> bool:
         """Whether all tables are in sync, and no event waits."""
         complete = self.ok == self.tables and not self.errors and not self.source_loses
@@ -126,8 +131,15 @@ class NodeState:
         return bool(self.held) or held or lost or (bool(self.stopped) and not left)
 
 
-def line(state: NodeState, *, lag_known: bool = True) -> str:
-    """Pure: one line about a node.  lag_known -- False: the source does not answer."""
+#: A hint of a node, and the node, as a hint that is read anywhere.
+Placing = Callable[[str, str], str]
+
+
+def line(state: NodeState, *, lag_known: bool = True, placed: Placing = at_node) -> str:
+    """One line about a node.
+
+    lag_known -- False: the source does not answer.  placed -- how hints of errors name the node.
+    """
     counted = f"{state.tables} tables" if state.tables != 1 else "1 table"
     if state.root:
         words = f"root, {counted}"
@@ -142,8 +154,14 @@ def line(state: NodeState, *, lag_known: bool = True) -> str:
     if state.source_loses:
         words += f"; error: see {state.source_loses}"
     if state.errors:
-        words += f"; error: {shortened(state.errors, between='; ')}"
+        errors = [_error(text, state.name, placed) for text in state.errors]
+        words += f"; error: {shortened(errors, between='; ')}"
     return f"{state.name}: {words}"
+
+
+def _error(text: str, node: str, placed: Placing) -> str:
+    head, mark, hint = text.partition(HINT)
+    return f"{head}{mark}{placed(hint, node)}" if mark else text
 
 
 def _behind(state: NodeState, before: str) -> str:

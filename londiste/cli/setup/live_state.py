@@ -133,12 +133,15 @@ def status(
     others: Mapping[str, str],
     *,
     remove: str,
-) -> None:
+    placed: state.Placing,
+) -> bool:
     """Prints one line per node, then one for each of several queues, and which daemons do not run.
+
+    True if an error of a node says what to do.
 
     background -- the process that keeps them running; start -- the command that starts it.
     others -- other queues that connect the databases, each with the command that shows it.
-    remove -- the command that removes the replication.
+    remove -- the command that removes the replication.  placed -- how hints name their node.
 
     Raises StateError for what an interrupted removal or set-up has left.
     """
@@ -158,8 +161,8 @@ def status(
         running = ours.ask(sites, replications).certain() if found else set()
         blocked = ours.blocked(sites, replications) if found else {}
     if len(replications) > 1:
-        _print(state.total(found))
-    _print(state.by_queue(replications, found))
+        _print(state.total(found), placed)
+    _print(state.by_queue(replications, found), placed)
     missing = [need.name for need in ours.needs(replications) if need.name not in running]
     for queue, command in others.items():
         output.message(f"these databases are replicated by queue {queue}: {command}")
@@ -175,6 +178,7 @@ def status(
         output.message(f"start: {start}")
     for worker, text in blocked.items():
         output.warning(f"{worker} cannot run: {text}")
+    return any(one.has_hints for states in found for one in states)
 
 
 def status_without_source(settings: ReplicateSettings, source: str, targets: Sequence[str]) -> None:
@@ -192,11 +196,16 @@ def status_without_source(settings: ReplicateSettings, source: str, targets: Seq
 
 
 def warn(
-    sites: Connections, replications: Sequence[Replication], asked: Asked, *, name_file: bool = True
+    sites: Connections,
+    replications: Sequence[Replication],
+    asked: Asked,
+    *,
+    name_file: bool = True,
+    hinted: bool = False,
 ) -> None:
     """Warns about tables that cannot be replicated, and about those that lack changes.
 
-    name_file -- also prints what the remedies need.
+    name_file -- also prints what the remedies need, and hints that were printed (``hinted``).
     """
     conn = sites.at(replications[0].source.dsn)
     queues = [one.queue for one in replications]
@@ -210,7 +219,7 @@ def warn(
     ]
     for node, loss in found:
         output.warning(f"{node}: {loss.what}: {loss.why}; {loss.do}")
-    if found and name_file:
+    if (found or hinted) and name_file:
         name_the_file(asked)
 
 
@@ -228,6 +237,6 @@ def wait_for_quiet(sites: Connections, replications: Sequence[Replication]) -> N
             output.warning(f"still running: {', '.join(sorted(left))}; stop them")
 
 
-def _print(found: Sequence[state.NodeState]) -> None:
+def _print(found: Sequence[state.NodeState], placed: state.Placing) -> None:
     for one in found:
-        click.echo(output.cell(state.line(one)))
+        click.echo(output.cell(state.line(one, placed=placed)))

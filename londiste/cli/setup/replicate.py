@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from londiste.cli import options, output
+from londiste.cli import errors, options, output
 from londiste.cli.setup import live_state, preflight
 from londiste.cli.sync_view import sync_view
 from londiste.daemon import pidfile
@@ -32,7 +32,8 @@ from londiste.replicate.databases import (
     unreachable,
 )
 from londiste.replicate.setup import Selection, Share
-from londiste.settings import databases_of
+from londiste.settings import cascade_file, databases_of
+from londiste.wording import at_node
 
 
 @click.command()
@@ -145,7 +146,7 @@ def replicate(
             _remove(found, asked, drop_tables=drop_tables)
         return 0
     if status:
-        _status(settings, asked)
+        _status(context, settings, asked)
         return 0
     found = queue_list.identify_all(settings, source, targets, settings.queues)
     if detach and not explain:
@@ -200,7 +201,7 @@ def _existing(
         return queue_list.concerned(sites, found) if targets else found
 
 
-def _status(settings: ReplicateSettings, asked: Asked) -> None:
+def _status(context: options.Context, settings: ReplicateSettings, asked: Asked) -> None:
     """Prints the nodes that answer.  Raises NodeUnreachable afterwards for those that do not."""
     silent = unreachable(settings, (asked.source, *asked.targets))
     for dsn, error in silent.items():
@@ -212,19 +213,34 @@ def _status(settings: ReplicateSettings, asked: Asked) -> None:
         live_state.status_without_source(settings, asked.source, answering)
     else:
         found = _existing(settings, asked.source, answering)
-        live_state.status(
+        in_file = _nodes_in_file(context, found)
+
+        def placed(hint: str, node: str) -> str:
+            return (
+                errors.pasteable(hint, "--node", node) if node in in_file else at_node(hint, node)
+            )
+
+        hinted = live_state.status(
             found,
             pidfile.running(state_file(settings, asked.source, asked.targets[0], "pid")),
             asked.repeated("--detach"),
             {queue: asked.of_queue(queue, "--status") for queue in _connecting(found)},
             remove=asked.command("--remove"),
+            placed=placed,
         )
         with found[0].sites() as sites:
-            live_state.warn(sites, found, asked)
+            live_state.warn(sites, found, asked, hinted=hinted and not in_file)
             for name, below in setup.lacking(sites, found, asked.selection):
                 output.warning(f"table {name} is not replicated on {below}")
     for error in silent.values():
         raise NodeUnreachable.of(error)
+
+
+def _nodes_in_file(context: options.Context, found: Sequence[Replication]) -> Collection[str]:
+    """The nodes that ``--node`` selects for the next command; none if there is another file."""
+    file = None if context.config is None else cascade_file.read(context.config)
+    same = file is not None and [one.queue for one in found] == [file.queue]
+    return file.nodes if file is not None and same else ()
 
 
 def _connecting(replications: Sequence[Replication]) -> list[str]:

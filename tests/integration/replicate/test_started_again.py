@@ -215,6 +215,37 @@ def test_a_table_that_ddl_has_rewritten_is_not_in_sync(
     assert [one.kind for one in below.losses] == ["rewritten"] and not below.in_sync
 
 
+def test_hints_of_the_status_are_for_the_directory_where_they_are_printed(
+    pair: tuple[Node, Node],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    root, leaf = pair
+    monkeypatch.chdir(tmp_path)
+    again = "copy the table again: londiste {0}resync public.a; or londiste {0}events skip 7"
+    error = f"no x; hint: {again.format('')}"
+    leaf.db.execute("select pgq_node.set_consumer_error('q', 'w_leaf', %s)", error)
+    call = ["replicate", root.dsn, leaf.dsn, "--queue", QUEUE, "--status"]
+
+    def shown() -> tuple[str, str]:
+        capsys.readouterr()
+        assert run(cli, call) == 0
+        printed = capsys.readouterr()
+        return printed.out.splitlines()[1], printed.err
+
+    settings = "settings of other commands: londiste replicate "
+    line, more = shown()
+    assert line.endswith(f"; hint: with the settings of leaf: {again.format('')}")
+    assert settings in more
+    Path("londiste.toml").write_text(
+        f'[queue]\nname = "q"\n[nodes.root]\ndb = "{root.dsn}"\nrole = "root"\n'
+        f'[nodes.leaf]\ndb = "{leaf.dsn}"\nrole = "leaf"\nprovider = "root"\n'
+    )
+    line, more = shown()
+    assert line.endswith(f"; hint: {again.format('--node leaf ')}") and settings not in more
+
+
 def test_a_file_is_saved_beside_a_process_that_replicates(
     pair: tuple[Node, Node], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

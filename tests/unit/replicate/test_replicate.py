@@ -85,6 +85,10 @@ def test_a_name_without_a_table_is_refused() -> None:
             "b: not in sync; 1 table; error: duplicate key",
         ),
         (
+            NodeState("b", False, 1, 1, 0, 0, 0.1, errors=("no; hint: londiste resync t",)),
+            "b: not in sync; 1 table; error: no; hint: with the settings of b: londiste resync t",
+        ),
+        (
             NodeState("b", False, 1, 1, 0, 0, None, 3, 65.4, True),
             "b: about 3 events wait for a tick, the newest is 65 s old: no ticker runs; 1 table",
         ),
