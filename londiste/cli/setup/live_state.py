@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import click
 import psycopg
 
 from londiste.cascade.commands.endpoint import connections, endpoint, parameters
-from londiste.cli import output
+from londiste.cli import options, output
 from londiste.cli.errors import EXIT_DIFFERENT
 from londiste.cli.inspect.common import announce
 from londiste.cli.sync_view import SyncView, ViewLine, shown
@@ -26,6 +26,7 @@ from londiste.replicate import daemons as ours
 from londiste.replicate import presence, queue_list, setup, state
 from londiste.replicate.asked import Asked
 from londiste.replicate.databases import NAME, ReplicateSettings, Replication, clean
+from londiste.settings import cascade_file
 from londiste.wording import shortened
 
 #: Seconds between two looks at the nodes.
@@ -124,6 +125,13 @@ def compare(replications: Sequence[Replication], selection: setup.Selection) -> 
         return 0
     output.message("in sync, all tables are equal")
     return 0
+
+
+def nodes_in_file(context: options.Context, found: Sequence[Replication]) -> Collection[str]:
+    """The nodes that ``--node`` selects for the next command; none if there is another file."""
+    file = None if context.config is None else cascade_file.read(context.config)
+    same = file is not None and [one.queue for one in found] == [file.queue]
+    return file.nodes if file is not None and same else ()
 
 
 def status(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,7 +32,7 @@ from londiste.replicate.databases import (
     unreachable,
 )
 from londiste.replicate.setup import Selection, Share
-from londiste.settings import cascade_file, databases_of
+from londiste.settings import databases_of
 from londiste.wording import at_node
 
 
@@ -171,7 +171,8 @@ def replicate(
         if _is_replicated(found):
             _say_who_continues(asked)
             return 0
-        output.message("replicates until Ctrl-C; --detach continues in the background")
+        if _in_background(settings, asked) is None:
+            output.message("replicates until Ctrl-C; --detach continues in the background")
     return _run(context, [one.replication for one in shares], asked, once=once, detach=detach)
 
 
@@ -189,6 +190,11 @@ def _without_another_file(context: options.Context, dsns: Sequence[str]) -> opti
         return context
     output.message(f"{file} is about other databases: ignored")
     return replace(context, config=None)
+
+
+def _in_background(settings: ReplicateSettings, asked: Asked) -> int | None:
+    """The process of ``--detach`` that replicates these databases; None if there is none."""
+    return pidfile.running(state_file(settings, asked.source, asked.targets[0], "pid"))
 
 
 def _existing(
@@ -213,7 +219,7 @@ def _status(context: options.Context, settings: ReplicateSettings, asked: Asked)
         live_state.status_without_source(settings, asked.source, answering)
     else:
         found = _existing(settings, asked.source, answering)
-        in_file = _nodes_in_file(context, found)
+        in_file = live_state.nodes_in_file(context, found)
 
         def placed(hint: str, node: str) -> str:
             return (
@@ -222,7 +228,7 @@ def _status(context: options.Context, settings: ReplicateSettings, asked: Asked)
 
         hinted = live_state.status(
             found,
-            pidfile.running(state_file(settings, asked.source, asked.targets[0], "pid")),
+            _in_background(settings, asked),
             asked.repeated("--detach"),
             {queue: asked.of_queue(queue, "--status") for queue in _connecting(found)},
             remove=asked.command("--remove"),
@@ -234,13 +240,6 @@ def _status(context: options.Context, settings: ReplicateSettings, asked: Asked)
                 output.warning(f"table {name} is not replicated on {below}")
     for error in silent.values():
         raise NodeUnreachable.of(error)
-
-
-def _nodes_in_file(context: options.Context, found: Sequence[Replication]) -> Collection[str]:
-    """The nodes that ``--node`` selects for the next command; none if there is another file."""
-    file = None if context.config is None else cascade_file.read(context.config)
-    same = file is not None and [one.queue for one in found] == [file.queue]
-    return file.nodes if file is not None and same else ()
 
 
 def _connecting(replications: Sequence[Replication]) -> list[str]:
@@ -267,16 +266,17 @@ def _run(
     """Keeps ticker and workers running; the exit code."""
     settings = replications[0].settings
     log, pid = context.log_target(settings), settings.pidfile
-    if detach:
+    # Beside the process in the background no second one starts; --once only waits.
+    other = None if once else _in_background(settings, asked)
+    if other is not None:
+        output.message(f"already running in the background: process {other}")
+    if detach or other is not None:
         pid, logfile = (
             state_file(settings, asked.source, asked.targets[0], suffix)
             for suffix in ("pid", "log")
         )
-        require_state(pid, logfile)
-        other = pidfile.running(pid)
-        if other is not None:
-            output.message(f"already running in the background: process {other}")
-        else:
+        if other is None:
+            require_state(pid, logfile)
             output.message("running in the background")
         output.message(f"log:               {logfile}")
         output.message(f"look:              {asked.repeated('--status')}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from pathlib import Path
 
 import psycopg
@@ -11,12 +12,13 @@ import pytest
 from londiste.cli import cli
 from londiste.cli.errors import run
 from londiste.cli.setup import live_state
+from londiste.daemon.pidfile import PidFile
 from londiste.daemon.signals import Signals
 from londiste.errors import StateError
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.daemons import Daemons, Found
 from londiste.orchestration.steps import execute
-from londiste.replicate.databases import ReplicateSettings, identify
+from londiste.replicate.databases import ReplicateSettings, identify, state_file
 from londiste.replicate.setup import Selection, not_replicated
 from londiste.replicate.state import look_at_all
 from londiste.replication.commands import add_table
@@ -266,3 +268,22 @@ def test_a_file_is_saved_beside_a_process_that_replicates(
     # It did not stay to watch.
     assert "root, 2 tables" not in said
     assert file.read_text().count("[nodes.") == 2
+
+
+def test_a_second_command_ends_beside_a_process_in_the_background(
+    pair: tuple[Node, Node],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    root, leaf = pair
+    call = ["replicate", root.dsn, leaf.dsn, "--queue", QUEUE, "--exclude", "b"]
+    pid = state_file(ReplicateSettings(queue_name=QUEUE), root.dsn, leaf.dsn, "pid")
+    pid.parent.mkdir(parents=True)
+    # It has just started: no daemon of it runs yet.
+    with PidFile(pid):
+        assert run(cli, call) == 0
+    said = capsys.readouterr().err
+    assert f"already running in the background: process {os.getpid()}" in said
+    assert "look: " in said and "stop: " in said and "root, 2 tables" not in said
