@@ -15,7 +15,7 @@ from londiste.compare.context import open_session
 from londiste.compare.result import TableResult
 from londiste.db import call
 from londiste.db.connection import Connection
-from londiste.db.names import TableName
+from londiste.db.names import TableName, argument
 from londiste.db.queries import first, translated
 from londiste.errors import AccessDenied, InstallError, LondisteError
 from londiste.replication import lost_rows
@@ -62,16 +62,23 @@ def doubts(settings: WorkerSettings) -> dict[str, Doubt]:
     return {}
 
 
-def unproven(result: TableResult) -> str | None:
-    """Why not every replicated value of an equal table was read now; None: each was.  Pure.
+def unproven(result: TableResult) -> tuple[str, str] | None:
+    """Why an equal table may have other values than the root, and what to do; None: it has not.
 
-    Columns of this node alone are not replicated.
+    Pure.  Columns of this node alone are not replicated.
     """
-    if columns := result.pairing.unread:
+    pairing = result.pairing
+    if columns := pairing.unread:
         words = "column {} of the root was" if len(columns) == 1 else "columns {} of the root were"
-        return f"{words.format(', '.join(columns))} not compared"
+        why = f"{words.format(', '.join(columns))} not compared"
+        return why, f"londiste resync {argument(result.table)} ends it"
+    if columns := pairing.lossy:
+        return (
+            f"the types on this node do not keep all values of the root: {', '.join(columns)}",
+            "give these columns the types of the root and compare it again",
+        )
     if result.ranges_known:
-        return "some of its ranges were compared before"
+        return "some of its ranges were compared before", "compare it without --resume"
     return None
 
 

@@ -19,6 +19,7 @@ from londiste.db.relation import shapes
 from londiste.engine.tasks import is_single_byte, server_encoding
 from londiste.errors import StateError, UnknownTable
 from londiste.handlers.base import ALL, TableRules
+from londiste.replication.commands.column_checks import tells_apart
 
 #: Types whose order is the same on every server, by groups that can be compared with each other.
 _ORDERED = {
@@ -72,6 +73,7 @@ class Pairing:
     unknown -- columns that have values here which cannot be worked out from the root's.
     skipped -- columns that one side has alone, or that cannot be compared.
     unread -- those of them that the root has.
+    lossy -- compared columns whose types here may keep only a part of the root's values.
     unique_here -- this node never has two rows of a key; it can if the key is deferrable, which
         nobody checks where triggers are silent, as replication's are.
     only_here -- rows have values here that the root does not have.
@@ -97,6 +99,7 @@ class Pairing:
     unknown: frozenset[str] = frozenset()
     skipped: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
+    lossy: tuple[str, ...] = ()
     unique_here: bool = False
     only_here: bool = False
     root_children: bool = False
@@ -189,6 +192,13 @@ def root_expression(root: catalog.Column, node: catalog.Column, version: int) ->
     return f"case when {name} is not null then {value} end"
 
 
+def is_lossy(root: catalog.Column, node: catalog.Column) -> bool:
+    """Whether different values of the root may be one value in the type here."""
+    # Of other types the texts are compared.
+    builtin = _builtin(root) and _builtin(node)
+    return builtin and not tells_apart(node.read_as, root.read_as)
+
+
 def _builtin(column: catalog.Column) -> bool:
     """Whether the type, or the one below a domain, is of PostgreSQL: it is named without schema."""
     return column.builtin or "." not in column.read_as
@@ -255,6 +265,7 @@ def pairing(
         unknown=unknown,
         skipped=skipped,
         unread=tuple(name for name in skipped if name in left),
+        lossy=tuple(n for n in names if n not in masked and is_lossy(left[n], right[n])),
         unique_here=bool(key) and key == own_key and checked,
         only_here=any(not c.generated and c.name not in names for c in here),
         root_children=root_info.tree,

@@ -239,7 +239,7 @@ def pair_up(
     Raises BadOption for a condition that does not fit it, StateError where the rows of the root
     are in partitions.
 
-    warn -- log the columns that are not compared.
+    warn -- log the columns that are not compared, or not wholly.
     """
     # Without a condition the server refuses a view where its rows are read.
     for conn, name in ((root, table.name), (node, table.dest)) if asked.where else ():
@@ -267,6 +267,13 @@ def pair_up(
     )
     if found.skipped and warn:
         log.warning("table %s: columns not compared: %s", table.name, ", ".join(found.skipped))
+    if found.lossy and warn and not asked.count_only:
+        log.warning(
+            "table %s: columns compared only as far as their types on this node keep the values of"
+            " the root: %s",
+            table.name,
+            ", ".join(found.lossy),
+        )
     return found
 
 

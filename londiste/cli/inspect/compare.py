@@ -16,7 +16,6 @@ from londiste.compare import compare as run
 from londiste.compare import context as parties
 from londiste.compare import result as found
 from londiste.db.ddl import literal
-from londiste.db.names import argument
 from londiste.errors import UsageError
 from londiste.replication.coverage import Audited
 from londiste.settings import WorkerSettings
@@ -156,15 +155,9 @@ def _accept(
         doubt = before[name]
         given = f"{literal(settings.queue_name)}, {literal(name)}"
         statement = f"select londiste.accept_rewrite({given})"
-        if why := accept.unproven(one):
-            resume = one.ranges_known and not one.pairing.unread
-            again = (
-                "compare it without --resume"
-                if resume
-                else f"londiste resync {argument(name)} ends it"
-            )
+        if reason := accept.unproven(one):
             output.message(
-                f"table {name} {doubt.what}, and the finding stays: {why}; {again}; or, if you"
+                f"table {name} {doubt.what}, and the finding stays: {'; '.join(reason)}; or, if you"
                 f" know that they are equal: {statement}"
             )
             continue

@@ -282,7 +282,10 @@ def _beside(node: NodeFacts, provider: NodeFacts, queue: str) -> list[Finding]:
                     Severity.WARNING,
                     "columns",
                     f"table {name}: {text} as on node {provider.name}",
-                    "its values stop the worker, or are skipped",
+                    "its values stop the worker, or are skipped"
+                    if wrong is None
+                    else "a value that its type here cannot store stops the worker, or is rounded"
+                    " or cut without a message",
                     f"{retyped}; then, {settings} compare {argument(name)}"
                     if retyped
                     else f"{settings} columns {argument(name)} --add",

@@ -7,13 +7,13 @@ the copy.
 
 Other types drop parts of a value without a message: a date has no time of day.
 
-``narrower``, ``loses`` and ``notes`` are pure; ``look`` asks both databases.
+``narrower``, ``loses``, ``tells_apart`` and ``notes`` are pure; ``look`` asks both databases.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from londiste.db import catalog
 from londiste.db.catalog import Column
@@ -140,6 +140,31 @@ def loses(ours: str, theirs: str) -> str:
     return ""
 
 
+def tells_apart(ours: str, theirs: str) -> bool:
+    """Whether texts of different values of type ``theirs`` are different values of type ``ours``,
+    or are refused; False if nothing is known about the types.
+
+    Both are types of PostgreSQL, as format_type prints them.
+    """
+    if ours == theirs:
+        return True
+    mine, their = ours.removesuffix("[]"), theirs.removesuffix("[]")
+    (name, mods), (other, others) = (_parsed(text) or (text, ()) for text in (mine, their))
+    if name in _STRINGS[0] - {"character"} and (mine == ours or their != theirs):
+        return True
+    if (mine == ours) != (their == theirs):
+        return False
+    if mine == "interval" and other.startswith("interval"):
+        return True
+    if other not in _APART.get(name, ()):
+        return False
+    if name == "numeric" and mods:
+        return mods[-1] >= (others or (0 if other in _INTEGERS else _ALL,))[-1]
+    if name.startswith("time") and other != "date":
+        return (mods or (6,))[0] >= (others or (6,))[0]
+    return True
+
+
 def _last_field(name: str) -> str:
     word = name.rpartition(" ")[2]
     return word if word in _FIELDS else _FIELDS[-1]
@@ -167,6 +192,22 @@ _LOST = {
         frozenset({*_TEXTS, "json"}),
     ): "of a repeated key only the last value is kept",
     ("money", frozenset(_FLOATS)): "values are rounded without a message",
+}
+_INTEGERS = frozenset({"smallint", "integer", "bigint"})
+#: A type, and types of which it stores each value, or refuses it.
+_APART: dict[str, Collection[str]] = {
+    **dict.fromkeys(_INTEGERS, _INTEGERS),
+    **dict.fromkeys(_STRINGS[1], _STRINGS[1]),
+    **{name: {"date", *_STAMPS} for name in _STAMPS},
+    "numeric": {"numeric", *_INTEGERS},
+    "real": {"smallint"},
+    "double precision": {"real", "smallint", "integer"},
+    # Without blanks at the end, which it drops.
+    "character": {"character", "uuid", "date", "boolean", "numeric", *_INTEGERS},
+    "json": {"jsonb", *_STRINGS[0]},
+    "time without time zone": {"time without time zone"},
+    "time with time zone": {"time without time zone", "time with time zone"},
+    "inet": {"cidr"},
 }
 _STOPS = "a value that is too large blocks the worker"
 _ROUNDS = "values are rounded without a message"

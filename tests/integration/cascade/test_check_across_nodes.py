@@ -59,6 +59,8 @@ def test_nodes_are_held_against_their_providers(nodes_of: Nodes, londiste: Comma
         "node branch: table public.kept: column id is bigint, not integer as on node root" in texts
     )
     assert "node branch: table public.kept: column v is not there as on node root" in texts
+    (why,) = (one["why"] for one in answer.json["findings"] if "is bigint" in one["what"])
+    assert "stops the worker, or is rounded or cut without a message" in why
     do = {one["what"]: one["do"] for one in answer.json["findings"] if one["kind"] == "columns"}
     other_type = next(what for what in do if "is bigint" in what)
     ways = (do.pop(other_type), *do.values())

@@ -279,6 +279,22 @@ def test_an_equal_table_that_ddl_has_rewritten_ends_the_finding(
         " select londiste.accept_rewrite(E'line', E'public.t')" in done.err
     )
 
+    # A type that rounds the root's values.
+    pair[0].database.execute("alter table t drop yours, add n numeric default 1.26")
+    leaf.database.execute("alter table t add n numeric(4,1) default 1.3")
+    done = line.run(leaf, "compare", "t")
+    assert done.code == 0 and leaf.database.execute(found)
+    assert (
+        "table public.t: columns compared only as far as their types on this node keep the values"
+        " of the root: n" in done.err
+    )
+    assert (
+        "the finding stays: the types on this node do not keep all values of the root: n; give"
+        " these columns the types of the root and compare it again; or," in done.err
+    )
+    leaf.database.execute("alter table t alter n type numeric using 1.26")
+    assert "the finding of this node has ended" in line.run(leaf, "compare", "t").err
+
 
 def test_a_table_without_columns_is_counted(line: Line, pair: tuple[LineNode, LineNode]) -> None:
     leaf = pair[1]

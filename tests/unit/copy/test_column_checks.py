@@ -7,7 +7,7 @@ import pytest
 from londiste.db.catalog import Column
 from londiste.db.names import TableName
 from londiste.handlers.base import ALL
-from londiste.replication.commands.column_checks import loses, narrower, notes
+from londiste.replication.commands.column_checks import loses, narrower, notes, tells_apart
 
 STOPS, ROUNDS, TEXTS = "blocks the worker", "rounded", "other texts"
 
@@ -99,6 +99,74 @@ def test_which_parts_of_values_a_column_drops(ours: str, theirs: str, said: str)
     assert (said in found) if said else (found == ""), found
     # These values are stored: they block no worker.
     assert narrower(ours, theirs) == "" or said == "rounded" or ours.startswith("interval")
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ("text", "json"),
+        ("text", "integer[]"),
+        ("text[]", "integer[]"),
+        ("bpchar", "text"),
+        ("character varying(5)", "text"),
+        ("character(5)", "character(10)"),
+        ("character(36)", "uuid"),
+        ("bigint", "integer"),
+        ("integer", "bigint"),
+        ("numeric", "bigint"),
+        ("numeric(10,2)", "integer"),
+        ("numeric", "numeric(8,2)"),
+        ("numeric(10,2)", "numeric(8,2)"),
+        ("double precision", "real"),
+        ("double precision", "integer"),
+        ("timestamp without time zone", "date"),
+        ("timestamp with time zone", "timestamp without time zone"),
+        ("timestamp(6) with time zone", "timestamp with time zone"),
+        ("time with time zone", "time without time zone"),
+        ("interval", "interval day to second(3)"),
+        ("bit varying(9)", "bit(10)"),
+        ("json", "jsonb"),
+        ("inet", "cidr"),
+        ("money", "money"),
+    ],
+)
+def test_types_in_which_different_values_stay_different(ours: str, theirs: str) -> None:
+    assert tells_apart(ours, theirs)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        # Blanks at the end.
+        ("character(8)", "text"),
+        ("character(8)[]", "character varying(8)[]"),
+        ("numeric(10,2)", "numeric"),
+        ("numeric(10,2)", "numeric(12,4)"),
+        ("numeric(10,2)[]", "numeric[]"),
+        ("numeric(3,-2)", "integer"),
+        ("real", "double precision"),
+        ("real", "integer"),
+        ("double precision", "bigint"),
+        ("double precision", "numeric"),
+        # -0 and 0.
+        ("numeric", "double precision"),
+        ("date", "timestamp with time zone"),
+        ("timestamp(0) without time zone", "timestamp with time zone"),
+        ("timestamp(3) with time zone", "timestamp with time zone"),
+        ("time without time zone", "time with time zone"),
+        ("interval(0)", "interval"),
+        ("interval day to second(3)", "interval"),
+        ("jsonb", "json"),
+        ("integer", "text"),
+        ("integer[]", "text"),
+        ("uuid", "text"),
+        ("name", "text"),
+        ('"char"', "text"),
+        ("money", "numeric"),
+    ],
+)
+def test_types_in_which_different_values_may_be_one(ours: str, theirs: str) -> None:
+    assert not tells_apart(ours, theirs)
 
 
 def test_a_numeric_key_in_a_text_column() -> None:
