@@ -72,6 +72,11 @@ def unproven(result: TableResult) -> tuple[str, str] | None:
         words = "column {} of the root was" if len(columns) == 1 else "columns {} of the root were"
         why = f"{words.format(', '.join(columns))} not compared"
         return why, f"londiste resync {argument(result.table)} ends it"
+    if columns := pairing.computed:
+        return (
+            f"generated columns have other expressions than on the root: {', '.join(columns)}",
+            "give them the expressions of the root and compare it again",
+        )
     if columns := pairing.lossy:
         return (
             f"the types on this node do not keep all values of the root: {', '.join(columns)}",

@@ -72,7 +72,8 @@ class Pairing:
     masked -- columns whose values the handler changes on their way; compared by changing them.
     unknown -- columns that have values here which cannot be worked out from the root's.
     skipped -- columns that one side has alone, or that cannot be compared.
-    unread -- those of them that the root has.
+    unread -- those of them that the root has, and whose values replication carries.
+    computed -- those that are generated on both sides, with other expressions.
     lossy -- compared columns whose types here may keep only a part of the root's values.
     unique_here -- this node never has two rows of a key; it can if the key is deferrable, which
         nobody checks where triggers are silent, as replication's are.
@@ -99,6 +100,7 @@ class Pairing:
     unknown: frozenset[str] = frozenset()
     skipped: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
+    computed: tuple[str, ...] = ()
     lossy: tuple[str, ...] = ()
     unique_here: bool = False
     only_here: bool = False
@@ -143,6 +145,20 @@ def shared_columns(
     there = [c.name for c in root if not c.generated and wants.keeps(c.name)]
     both = tuple(name for name in there if name in here)
     return both, tuple(sorted(here.symmetric_difference(there)))
+
+
+def computed_otherwise(
+    root: Sequence[catalog.Column], node: Sequence[catalog.Column], wants: TableRules = ALL
+) -> tuple[str, ...]:
+    """Generated columns that may have other values for equal rows.
+
+    Expressions are texts: a release may write one of the same meaning in another way.
+    """
+    there, here = (
+        {c.name: (c.read_as, c.default) for c in side if c.generated and wants.keeps(c.name)}
+        for side in (root, node)
+    )
+    return tuple(sorted(name for name in there if name in here and there[name] != here[name]))
 
 
 def ordered_alike(root: catalog.Column, node: catalog.Column) -> bool:
@@ -218,6 +234,8 @@ def pairing(
     root_info, there = _columns(root, pair.table, "on the root")
     node_info, here = _columns(node, pair.dest, "on this node")
     names, skipped = shared_columns(there, here, wants)
+    computed = computed_otherwise(there, here, wants)
+    skipped = tuple(sorted({*skipped, *computed}))
     left, right = {c.name: c for c in there}, {c.name: c for c in here}
     own_key, checked = _own_key(node, node_info)
     key = own_key or catalog.key(root, pair.table)
@@ -264,7 +282,8 @@ def pairing(
         masked=masked,
         unknown=unknown,
         skipped=skipped,
-        unread=tuple(name for name in skipped if name in left),
+        unread=tuple(name for name in skipped if name in left and name not in computed),
+        computed=computed,
         lossy=tuple(n for n in names if n not in masked and is_lossy(left[n], right[n])),
         unique_here=bool(key) and key == own_key and checked,
         only_here=any(not c.generated and c.name not in names for c in here),

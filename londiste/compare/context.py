@@ -265,15 +265,16 @@ def pair_up(
         only_rows=asked.where,
         count_only=asked.count_only,
     )
-    if found.skipped and warn:
-        log.warning("table %s: columns not compared: %s", table.name, ", ".join(found.skipped))
-    if found.lossy and warn and not asked.count_only:
-        log.warning(
-            "table %s: columns compared only as far as their types on this node keep the values of"
-            " the root: %s",
-            table.name,
-            ", ".join(found.lossy),
-        )
+    for what, columns in (
+        ("columns not compared", [name for name in found.skipped if name not in found.computed]),
+        ("generated columns not compared, their expressions differ", found.computed),
+        (
+            "columns compared only as far as their types on this node keep the values of the root",
+            () if asked.count_only else found.lossy,
+        ),
+    ):
+        if columns and warn:
+            log.warning("table %s: %s: %s", table.name, what, ", ".join(columns))
     return found
 
 

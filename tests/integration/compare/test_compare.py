@@ -292,7 +292,15 @@ def test_an_equal_table_that_ddl_has_rewritten_ends_the_finding(
         "the finding stays: the types on this node do not keep all values of the root: n; give"
         " these columns the types of the root and compare it again; or," in done.err
     )
-    leaf.database.execute("alter table t alter n type numeric using 1.26")
+    # A column that is computed in another way.
+    made = "add g int generated always as (id * {}) stored"
+    pair[0].database.execute(f"alter table t {made.format(2)}")
+    leaf.database.execute(f"alter table t alter n type numeric using 1.26, {made.format(3)}")
+    done = line.run(leaf, "compare", "t")
+    assert done.code == 0 and leaf.database.execute(found)
+    assert "generated columns not compared, their expressions differ: g" in done.err
+    assert "other expressions than on the root: g; give them the expressions of the" in done.err
+    leaf.database.execute(f"alter table t drop g, {made.format(2)}")
     assert "the finding of this node has ended" in line.run(leaf, "compare", "t").err
 
 

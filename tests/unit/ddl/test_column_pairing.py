@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from londiste.compare.column_pairing import shared_columns
+from londiste.compare.column_pairing import computed_otherwise, shared_columns
 from londiste.db.catalog import Column
 
 
@@ -37,3 +37,13 @@ def test_generated_columns_are_left_out() -> None:
         ("a",),
         (),
     )
+
+
+def test_generated_columns_of_other_expressions_or_types_are_named() -> None:
+    there = replace(TEMPLATE, name="g", generated="s", default="(v * 2)")
+    for same in (there, replace(there, generated="v"), replace(there, name="other")):
+        assert computed_otherwise([there], [same]) == ()
+    for other in (replace(there, default="(v * 3)"), replace(there, type="numeric(10,2)")):
+        assert computed_otherwise([there], [other]) == ("g",)
+    # Columns of one side that is not generated are named as those that one side has.
+    assert computed_otherwise([there], [replace(there, generated="")]) == ()
