@@ -26,5 +26,7 @@ join pg_catalog.pg_namespace n on n.oid = i.schema_id,
 where not exists (
     select from pg_catalog.pg_depend d
     where d.classid = i.classid and d.objid = i.objid and d.deptype in ('a', 'i', 'e')
+        -- The columns of a partition key depend on their table.
+        and d.objsubid = 0
         and d.refclassid <> 'pg_catalog.pg_namespace'::pg_catalog.regclass)
 order by 1, 2, 3

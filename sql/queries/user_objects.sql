@@ -31,6 +31,8 @@ from objects o, pg_catalog.pg_identify_object(o.classid, o.objid, 0) i
 where not exists (
     select from pg_catalog.pg_depend d
     where d.classid = o.classid and d.objid = o.objid and d.deptype in ('e', 'i', 'a')
+        -- The columns of a partition key depend on their table.
+        and d.objsubid = 0
         -- A sequence or partition goes with its table; other automatic dependencies are objects'.
         and (d.deptype <> 'a' or d.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass))
 order by i.type, i.identity

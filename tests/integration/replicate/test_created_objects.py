@@ -13,6 +13,11 @@ from londiste.replicate import created
 from londiste.replicate.created import Created, Recorded, drop_statements, droppable, recorded
 from tests.fixtures.cluster import Database
 
+PLAIN = "create table {0} (id serial)"
+PARTITIONED = (
+    "create table {0} (id serial, d int, primary key (id, d)) partition by range (d);"
+    "create table {0}_1 partition of {0} for values from (1) to (5)"
+)
 TABLES = ("kept", "renamed", "again", "given", "filled")
 
 
@@ -23,6 +28,7 @@ class Creates:
     database: Database
     names: tuple[str, ...]
     schema: str = "public"
+    statement: str = PLAIN
 
     def describe(self) -> str:
         return "creates"
@@ -35,17 +41,23 @@ class Creates:
         conn = sites.at(self.database.dsn)
         conn.execute(f"create schema if not exists {self.schema}".encode())
         for name in self.names:
-            conn.execute(f"create table {self.schema}.{name} (id serial)".encode())
+            conn.execute(self.statement.format(f"{self.schema}.{name}").encode())
 
 
-def made(database: Database, sites: Connections, *names: str, schema: str = "public") -> Endpoint:
+def made(
+    database: Database,
+    sites: Connections,
+    *names: str,
+    schema: str = "public",
+    statement: str = PLAIN,
+) -> Endpoint:
     """A node with created tables; ``theirs`` is another session's."""
     database.execute(
         "select pgq_node.register_location('q', 'n', 'dbname=n', false);"
         " select pgq_node.create_node('q', 'root', 'n', 'w', null, null, null)"
     )
     side = endpoint("n", database.dsn, "w")
-    Recorded(Creates(database, names, schema), side, "q").run(sites)
+    Recorded(Creates(database, names, schema, statement), side, "q").run(sites)
     return side
 
 
@@ -99,9 +111,10 @@ def test_tables_that_are_not_those_of_the_record_are_kept_with_the_reason(
             pgq_db.execute("drop owned by other_owner; drop role other_owner")
 
 
-def test_a_schema_that_contains_what_stays_is_kept(pgq_db: Database) -> None:
+@pytest.mark.parametrize("statement", [PLAIN, PARTITIONED])
+def test_a_schema_that_contains_what_stays_is_kept(pgq_db: Database, statement: str) -> None:
     with Connections(name="test") as sites:
-        side = made(pgq_db, sites, "gone", "own", schema='"A.p"')
+        side = made(pgq_db, sites, "gone", "own", schema='"A.p"', statement=statement)
         conn = sites.at(side.dsn)
         pgq_db.execute('alter table "A.p".own rename to mine')
         step, kept = created.planned(conn, side, ["q"])
