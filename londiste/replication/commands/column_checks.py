@@ -103,10 +103,10 @@ def narrower(ours: str, theirs: str) -> str:
         return _STOPS if _length(mods) < _length(others) else ""
     if name == other == "numeric":
         return _numeric(mods, others)
-    if name == other and name.startswith(_FRACTIONS):
+    if name.startswith(_FRACTIONS) and (name == other or {name, other} <= _STAMPS):
         return _ROUNDS if (mods or (6,))[0] < (others or (6,))[0] else ""
-    if name in _FLOATS and other == "numeric":
-        return _ROUNDS
+    if name in _FLOATS and other in ("numeric", *_INTEGERS):
+        return "" if other in _APART[name] else _ROUNDS
     for sizes in _SIZES:
         if name in sizes and other in sizes:
             if other == "numeric" and others and others[-1] > 0 and name != "numeric":
