@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable
 
@@ -37,8 +38,14 @@ def test_a_standby_that_lags_is_not_waited_for_with_each_batch(pair: Make) -> No
     assert found.same()
     found.standby.resume()
     found.standby.caught_up()
-    found.line.wait_position(found.leaf, found.write(100, 1000))
-    assert "read again after" in worker.said()
+    keys = itertools.count(100, 1000)
+
+    def read_again() -> bool:
+        # A busy machine may take longer than that to replay a batch.
+        found.line.wait_position(found.leaf, found.write(next(keys), 1000))
+        return "read again after" in worker.said()
+
+    wait_for(read_again, what="a standby that is read again")
     assert found.same()
 
 
