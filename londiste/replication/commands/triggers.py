@@ -171,6 +171,11 @@ def plan(sites: Connections, dsn: str, queue: str, names: Sequence[TableName] = 
             continue
         wanted = {"lost", "disabled", "stale", "unnamed"} | ({"missing"} if names else set())
         if not states & wanted:
+            notes += [
+                f"table {table.name}: skipped: {one.why}; {one.do}"
+                for one in found
+                if one.table == str(table.dest) and one.state == "locked"
+            ][:1]
             continue
         stale = not states & {"lost", "disabled", "missing", "unnamed"}
         anew: tuple[str, ...] = ()
