@@ -12,6 +12,7 @@ from londiste.db.names import TableName, argument, quote
 from londiste.db.queries import tuples
 from londiste.errors import InstallError, StateError
 from londiste.replication import sqlapi as tables
+from londiste.replication.model import ReplicatedTable
 
 
 @dataclass(frozen=True)
@@ -96,8 +97,8 @@ def swap(name: TableName, other: TableName) -> str:
     return "; ".join(["begin", *before, *statements, *after, "commit"])
 
 
-def accept(queue: str, name: TableName) -> str:
-    """Pure: SQL that accepts the table that has the name of the copied one."""
+def accept(queue: str, name: TableName | str) -> str:
+    """Pure: SQL that accepts a table that DDL has rewritten, or that has the name of another."""
     return f"select londiste.accept_rewrite({literal(queue)}, {literal(str(name))})"
 
 
@@ -139,12 +140,18 @@ def require_current_name(conn: Connection, queue: str, added: Collection[TableNa
         )
 
 
-def require_own_captures(conn: Connection, queue: str, removed: Collection[TableName]) -> None:
+def require_own_captures(
+    conn: Connection,
+    queue: str,
+    known: Mapping[TableName, ReplicatedTable],
+    removed: Collection[TableName],
+) -> None:
     """Refuses to remove one of two tables that have exchanged their names, and so their captures.
 
     The removal would end the capture of the other one, too.  Raises StateError.
+
+    known -- the tables of the queue.
     """
-    targets = {table.name: table.dest for table in tables.get_table_list(conn, queue)}
     for one, two in tuples(conn, "swapped_captures", queue=queue):
         name, other = TableName.parse(one), TableName.parse(two)
         if (name in removed) != (other in removed):
@@ -152,8 +159,8 @@ def require_own_captures(conn: Connection, queue: str, removed: Collection[Table
                 f"table {name}: its changes are captured as those of table {other}",
                 detail="they have exchanged their names, and the removal of one would end the"
                 " capture of both; nothing was removed",
-                hint=f"once for both tables: {swap(targets[name], targets[other])}; then repeat"
-                " the command",
+                hint=f"once for both tables: {swap(known[name].dest, known[other].dest)};"
+                " then repeat the command",
             )
 
 

@@ -15,8 +15,8 @@ from londiste.compare import accept, audit
 from londiste.compare import compare as run
 from londiste.compare import context as parties
 from londiste.compare import result as found
-from londiste.db.ddl import literal
 from londiste.errors import UsageError
+from londiste.replication import renamed_tables
 from londiste.replication.coverage import Audited
 from londiste.settings import WorkerSettings
 
@@ -153,8 +153,7 @@ def _accept(
     for one in sorted(equal, key=lambda one: one.table):
         name = one.table
         doubt = before[name]
-        given = f"{literal(settings.queue_name)}, {literal(name)}"
-        statement = f"select londiste.accept_rewrite({given})"
+        statement = renamed_tables.accept(settings.queue_name, name)
         if reason := accept.unproven(one):
             output.message(
                 f"table {name} {doubt.what}, and the finding stays: {'; '.join(reason)}; or, if you"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from londiste.db.ddl import literal
 from londiste.db.names import TableName, argument, quote
 from londiste.monitor.queues.model import Severity
-from londiste.replication import replicated_rows
+from londiste.replication import renamed_tables, replicated_rows
 from londiste.replication.commands.add_table_checks import create_again
 from londiste.replication.commands.triggers import rows_first
 from londiste.replication.lost_rows import DETACHED, REPLACED
@@ -126,7 +126,7 @@ def doubt(
         case "rewritten":
             what = f"table {table} {REWRITTEN}, found {detail}"
             why = "such DDL sends no event: other nodes may have other values in old rows"
-            accept = f"select londiste.accept_rewrite({literal(queue)}, {literal(table)})"
+            accept = renamed_tables.accept(queue, table)
             here = rows_first(argument(table))
             do = (
                 f"on each node below: {here}; then here: {accept}"
@@ -137,7 +137,7 @@ def doubt(
         case "table-replaced":
             what = f"table {table} {REPLACED}, found {detail}"
             why = "it was created again, or another table got its name: rows of before are missing"
-            accept = f"select londiste.accept_rewrite({literal(queue)}, {literal(table)})"
+            accept = renamed_tables.accept(queue, table)
             if root:
                 do = f"compare it with a node that has its rows; then: {accept}"
             else:
@@ -147,7 +147,7 @@ def doubt(
             what = f"table {table} {DETACHED} {detail}"
             why = "it was detached on this node: its rows are missing, and events of them fail"
             here = rows_first(argument(table))
-            accept = f"select londiste.accept_rewrite({literal(queue)}, {literal(table)})"
+            accept = renamed_tables.accept(queue, table)
             do = (
                 f"attach it again: alter table {TableName.parse(table).quoted} attach partition"
                 f" {TableName.parse(detail).quoted} for values …; then {here}; or, if the root has"

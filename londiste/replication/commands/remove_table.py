@@ -77,7 +77,7 @@ def plan(
             hint="add it to auto_add_exclude in the node's settings, reload the worker (-r),"
             " then repeat the command",
         )
-    renamed_tables.require_own_captures(local, queue, picked.chosen)
+    renamed_tables.require_own_captures(local, queue, known, picked.chosen)
     for name in picked.chosen:
         if name in mine:
             filter_checks.refuse_rows_below(

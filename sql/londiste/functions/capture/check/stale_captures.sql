@@ -45,7 +45,7 @@ from elsewhere as e
         select case when c.relid = any (e.locked) then 'locked'
             when exists (select from londiste._capture_grants(c.relid, c.function_id))
             then 'owner' else 'changed' end) as o (kind)
-where case when o.kind = 'locked' then true
+where case when c.relid = any (e.locked) then true
     else londiste._is_stale_capture(c.relid, c.function_id, c.args) end
     and not exists (select from stray as s where s.function_id = c.function_id and s.relid = c.relid)
 union all
