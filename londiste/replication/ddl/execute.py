@@ -42,6 +42,7 @@ from londiste.replication.ddl.agreement import (
 from londiste.replication.ddl.failures import choices, failed, refusing
 from londiste.replication.ddl.header import Attributes, fill
 from londiste.replication.ddl.split import Statement, split
+from londiste.replication.ddl.writers import WriterLock
 from londiste.replication.tablesync import copied_rows
 
 log = logging.getLogger(__name__)
@@ -114,16 +115,21 @@ def run_part(
             )
         # What the rows before the script have deferred is no work of the script.
         run_deferred(conn)
-        with savepoint(conn):
-            watch = rows.Watch.begin(conn, queue, root=root)
-            with _session(conn, lock_timeout):
-                for statement in statements:
-                    run_statement(conn, statement, name, node=node, event_id=event_id)
-                with _failing(conn, name, node, event_id):
-                    run_deferred(conn)
-            # By the catalog, and first: what follows needs these schemas.
-            _check_own_schemas(conn, name, ours, node=node, event_id=event_id)
-            touched = watch.end(conn, statements)
+        writers = WriterLock.of(conn, queue) if root else None
+        found = None
+        while found is None:
+            found = _attempt(
+                conn,
+                queue,
+                name,
+                statements,
+                ours,
+                writers,
+                node=node,
+                lock_timeout=lock_timeout,
+                event_id=event_id,
+            )
+        touched = found
         changed = _check(conn, queue, name, before, node=node, event_id=event_id)
         left = captures.refresh(conn)
         broken = captures.newly_unfit(left, unfit) if root else []
@@ -154,6 +160,48 @@ def run_part(
     # Rows of the same batch follow, in the same transaction.
     keep_role(conn)
     return done
+
+
+def _attempt(
+    conn: Connection,
+    queue: str,
+    name: str,
+    statements: Sequence[Statement],
+    own_schemas: object,
+    writers: WriterLock | None,
+    *,
+    node: str,
+    lock_timeout: float,
+    event_id: int | None,
+) -> list[rows.Touched] | None:
+    """Runs the statements in a savepoint; returns the rows that they have written.
+
+    own_schemas -- Londiste's own, before the script.  writers -- None: not on the root.
+
+    None: it was rolled back, as applications may have written into a table that it has used.
+    """
+    with savepoint(conn):
+        watch = rows.Watch.begin(conn, queue, root=writers is not None)
+        with _session(conn, lock_timeout):
+            if writers is not None:
+                with _failing(conn, name, node, event_id):
+                    writers.begin(conn)
+            for statement in statements:
+                if writers is not None:
+                    with _failing(conn, name, node, event_id, statement):
+                        writers.before(conn, statement)
+                run_statement(conn, statement, name, node=node, event_id=event_id)
+            with _failing(conn, name, node, event_id):
+                run_deferred(conn)
+        # By the catalog, and first: what follows needs these schemas.
+        _check_own_schemas(conn, name, own_schemas, node=node, event_id=event_id)
+        touched = watch.end(conn, statements)
+        wrote = rows.encode(touched, queue) != rows.NONE
+        if writers is not None and writers.missed(conn, wrote=wrote):
+            log.info("script %s: runs again, with locks of the tables that it has used", name)
+            raise psycopg.Rollback
+        return touched
+    return None
 
 
 def wanted_here(

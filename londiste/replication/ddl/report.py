@@ -18,7 +18,7 @@ from londiste.replication import sqlapi as tables
 from londiste.replication.ddl import sqlapi as state
 from londiste.replication.ddl.classify import StatementTiming
 from londiste.replication.ddl.execute import wanted_here
-from londiste.replication.ddl.locks import KEEPS_OUT, foresee, truncated
+from londiste.replication.ddl.locks import KEEPS_OUT, ROW_EXCLUSIVE, SHARE_ROW, foresee, truncated
 from londiste.replication.ddl.publish import Planned
 from londiste.replication.ddl.split import Statement
 from londiste.replication.ddl.sqlapi import Script
@@ -113,7 +113,7 @@ def explain(
             for name, answer in answers
         ]
         statements = [
-            _foreseen(one, number, replicated, emptied[index, number])
+            _foreseen(one, number, replicated, emptied[index, number], root=not local)
             for number in range(len(one.part.statements))
         ]
         found.append(Explained(one.part.name, WAYS[one.part.way], statements, on))
@@ -221,18 +221,23 @@ def _full(name: str) -> str:
     return name if "." in name else f"public.{name}"
 
 
-def _foreseen(one: Planned, index: int, replicated: set[str], emptied: Sequence[str]) -> Foreseen:
+def _foreseen(
+    one: Planned, index: int, replicated: set[str], emptied: Sequence[str], *, root: bool
+) -> Foreseen:
     statement = one.part.statements[index]
     effect = foresee(statement)
     named = emptied or [effect.table]
+    known = any(_full(name) in replicated for name in named)
+    # The root locks the tables that a script writes.
+    lock = SHARE_ROW if root and known and effect.lock == ROW_EXCLUSIVE else effect.lock
     return Foreseen(
         statement.number,
         statement.line,
         statement.shown,
         ", ".join(named),
-        effect.lock,
-        KEEPS_OUT.get(effect.lock, ""),
+        lock,
+        KEEPS_OUT.get(lock, ""),
         effect.rewrites,
         effect.reads,
-        any(_full(name) in replicated for name in named) and effect.lock in KEEPS_OUT,
+        known and effect.lock in KEEPS_OUT,
     )
