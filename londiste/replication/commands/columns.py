@@ -6,7 +6,7 @@ has their values; compare the table afterwards or copy it again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from londiste.cascade import sqlapi as nodes
@@ -99,7 +99,10 @@ def differences(
 def plan_add(
     sites: Connections, dsn: str, queue: str, names: Sequence[TableName] = ()
 ) -> CommandPlan:
-    """Plans adding the missing columns.  Changes nothing."""
+    """Plans adding the missing columns.  Changes nothing.
+
+    Raises StateError where a missing column may be one of this node under its new name.
+    """
     node = nodes.get_node_info(sites.at(dsn), queue)
     steps: list[Step] = []
     notes = []
@@ -108,6 +111,8 @@ def plan_add(
         missing = [one for name, one in pair.there.items() if name not in pair.here]
         if missing:
             statement = _statement(pair.table.dest, missing)
+            if renames := perhaps_renamed(pair.here, pair.there):
+                raise _renamed(node.name, node.provider, pair.table.dest, renames, statement)
             columns = tuple(one.name for one in missing)
             types = tuple(one.type for one in missing)
             steps.append(AddColumns(node.name, dsn, pair.table.dest, columns, types, statement))
@@ -117,6 +122,38 @@ def plan_add(
                 f" compare {shown}, and londiste resync {shown} where they differ"
             )
     return CommandPlan(tuple(steps), notes=(*notes, *skipped))
+
+
+def perhaps_renamed(
+    here: Mapping[str, Column], there: Mapping[str, Column]
+) -> list[tuple[str, str]]:
+    """Pure: columns that only this node has, each with one of its type that only the provider has.
+
+    A column that is generated has no values of its own to be lost.
+    """
+    return [
+        (old, new)
+        for old, mine in here.items()
+        for new, theirs in there.items()
+        if old not in there and new not in here and mine.type == theirs.type
+        if not (mine.generated or theirs.generated)
+    ]
+
+
+def _renamed(
+    node: str, provider: str, table: TableName, renames: Sequence[tuple[str, str]], added: str
+) -> StateError:
+    old, new = renames[0]
+    renamed = "; or: ".join(
+        f"alter table {table.quoted} rename column {quote(old)} to {quote(new)}"
+        for old, new in renames
+    )
+    return StateError(
+        f"table {table}: column {new} of node {provider} may be column {old} of node {node},"
+        " renamed",
+        detail="a new column would be NULL in all rows that are here; nothing was added",
+        hint=f"in psql on node {node}, if it was renamed: {renamed}; if it is new: {added}",
+    )
 
 
 @dataclass(frozen=True)

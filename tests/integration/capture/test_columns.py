@@ -41,7 +41,7 @@ def test_all_columns_that_are_missing_are_named_and_added_by_one_command(
     root, below = pair
     root.db.execute(MORE)
     root.db.execute("alter table t add column twice int generated always as (id * 2) stored")
-    below.db.execute("alter table t add column mine int; alter table u alter id type bigint")
+    below.db.execute("alter table t add column mine oid; alter table u alter id type bigint")
     shown = londiste(below.db, "columns", "--json")
     assert shown.code == 3
     states = {(row["table"], row["column"]): row["state"] for row in shown.json["columns"]}
@@ -67,6 +67,29 @@ def test_all_columns_that_are_missing_are_named_and_added_by_one_command(
     assert londiste(root.db, "columns").code == 3
     assert "has no provider" in londiste(root.db, "columns").err
     assert londiste(below.db, "columns", "nope").code == 2
+
+
+def test_a_column_that_was_renamed_on_the_provider_keeps_its_values_here(
+    pair: tuple[Node, Node], londiste: CommandLine
+) -> None:
+    root, below = pair
+    root.db.execute("insert into t values (1, 'kept')")
+    root.tick()
+    run_worker(below, londiste)
+    root.db.execute("alter table t rename column v to \"New v\"; insert into t values (2, 'new')")
+    root.tick()
+    assert "londiste columns public.t --add" in run_worker(below, londiste)
+    refused = londiste(below.db, "columns", "public.t", "--add")
+    assert refused.code == 3
+    assert "column New v of node root may be column v of node branch, renamed" in refused.err
+    renamed, _, added = refused.err.partition("if it was renamed: ")[2].partition(
+        "; if it is new: "
+    )
+    assert added.strip() == 'alter table "public"."t" add column "New v" text'
+    below.db.execute(renamed)
+    assert londiste(below.db, "columns", "public.t").code == 0
+    run_worker(below, londiste)
+    assert below.db.execute("select * from t order by 1") == [(1, "kept"), (2, "new")]
 
 
 def test_the_first_stop_names_all_missing_columns_and_the_command(
