@@ -20,11 +20,14 @@ from londiste.settings.fields import ENV_PREFIX, Settings
 #: for whatever database is named.
 Effect = Literal["ignored", "refused", "wins"]
 
+
+def _variables(key: str) -> tuple[str, ...]:
+    others = (other for other, present in OTHER_NAMES.items() if present == key)
+    return tuple(ENV_PREFIX + name.upper() for name in (key, *others))
+
+
 #: Its names.
-VARIABLES = tuple(
-    ENV_PREFIX + name.upper()
-    for name in ("db", *(other for other, present in OTHER_NAMES.items() if present == "db"))
-)
+VARIABLES = _variables("db")
 
 
 def given() -> tuple[str, str]:
@@ -67,6 +70,16 @@ def require_known(file: CascadeFile) -> None:
     """Raises BadOption if the variable names a database that no node of the file has."""
     if is_elsewhere(file):
         raise _another(file, *given())
+
+
+def require_same_queue(file: CascadeFile) -> None:
+    """Raises BadOption if the environment names another queue than the file, whose nodes it has."""
+    for name in _variables("queue_name"):
+        if os.environ.get(name, file.queue) != file.queue:
+            raise BadOption(
+                f"{name} names one queue, and {file.path} has queue {file.queue}",
+                hint=f"unset {name}; or give the settings file of the other queue: -c FILE",
+            )
 
 
 def _connects(kind: type[Settings]) -> bool:

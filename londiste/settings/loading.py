@@ -82,6 +82,8 @@ def load(
             variable = "ignored"
         if not database_variable.overrules(kind, whole, named, variable, node or ""):
             fixed = OWN_KEYS & of_file.keys()
+            if "queue_name" in fixed - given.keys() and variable != "ignored":
+                database_variable.require_same_queue(whole)
         elif database_variable.is_elsewhere(whole):
             # Names of the file mean nothing in another database.
             of_file = {key: value for key, value in of_file.items() if key not in OWN_KEYS}

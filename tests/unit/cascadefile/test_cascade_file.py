@@ -193,6 +193,24 @@ def test_another_database_than_that_of_the_node_is_refused(
     assert caught.value.hint == hint.replace("$UNSET", "unset LONDISTE_DB")
 
 
+def test_another_queue_than_that_of_the_file_is_refused(
+    here: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = here("dbname=b", node="b")
+    monkeypatch.setenv("LONDISTE_QUEUE_NAME", "shop")
+    assert call.settings(NodeSettings).queue_name == "shop"
+    monkeypatch.setenv("LONDISTE_QUEUE_NAME", "other")
+    with pytest.raises(BadOption) as caught:
+        call.settings(NodeSettings)
+    assert str(caught.value) == (
+        "LONDISTE_QUEUE_NAME names one queue, and londiste.toml has queue shop"
+    )
+    assert caught.value.hint.startswith("unset LONDISTE_QUEUE_NAME; or ")
+    assert call.settings(NodeSettings, queue_name="other").queue_name == "other"
+    # A program that needs no queue does not ask.
+    assert call.settings(TickerSettings).databases
+
+
 def test_commands_about_the_whole_file_refuse_a_database_without_node(here: Here) -> None:
     assert here("dbname=b").cascade_file().queue == "shop"
     assert here("dbname=c", node="c").settings(NodeSettings).db == "dbname=c"
