@@ -22,6 +22,8 @@ from londiste.error_values import Values
 from londiste.error_values import shown as as_shown
 from londiste.errors import (
     BadOption,
+    Deadlock,
+    LockTimeout,
     ScriptFailed,
     StateError,
     TransientError,
@@ -115,7 +117,7 @@ def run_part(
             )
         # What the rows before the script have deferred is no work of the script.
         run_deferred(conn)
-        writers = WriterLock.of(conn, queue) if root else None
+        writers = WriterLock.of(conn, queue, text, statements) if root else None
         found = None
         while found is None:
             found = _attempt(
@@ -279,6 +281,8 @@ def _failing(
     except psycopg.Error as error:
         ours = from_database(error, where=describe_dsn(conn.info.dsn))
         if isinstance(ours, TransientError):
+            if statement is not None and not isinstance(ours, LockTimeout | Deadlock):
+                ours.say_more(f"script {name}, line {statement.line}: {statement.shown}", "")
             raise ours from error
         what, shown, number = "a deferred constraint or trigger", "", None
         if statement is not None:

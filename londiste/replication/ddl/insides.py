@@ -40,16 +40,19 @@ class Inside:
 
     varies -- by function: what it calls, itself or through others, that varies between nodes.
     writes -- one of them, or one that they call, writes rows.
+    words -- the names in them, and in those that they call.
     """
 
     varies: dict[str, str]
     writes: bool
+    words: frozenset[str]
 
 
 def look(conn: Connection, names: Iterable[str], texts: Iterable[str] = ()) -> Inside:
     """Looks into functions, and into texts as those of DO, which count as function ``do``."""
     varies: dict[str, str] = {}
     writes = False
+    names_in: set[str] = set()
     came = {name: name for name in names}
     seen = set(came)
     sources = [("do", text) for text in texts]
@@ -65,6 +68,7 @@ def look(conn: Connection, names: Iterable[str], texts: Iterable[str] = ()) -> I
         for origin, source in sources:
             words = _words(source)
             writes = writes or any(word.is_(*_WRITES) for word in words)
+            names_in |= {word.text for word in words if word.names}
             for name in called(words):
                 inside.setdefault(name, origin)
         asked = tuples(conn, "volatile_inside", names=sorted(inside))
@@ -73,7 +77,7 @@ def look(conn: Connection, names: Iterable[str], texts: Iterable[str] = ()) -> I
         came = {name: origin for name, origin in inside.items() if name not in seen}
         seen |= came.keys()
         sources = []
-    return Inside(varies, writes)
+    return Inside(varies, writes, frozenset(names_in))
 
 
 def _words(source: str) -> Sequence[Word]:

@@ -232,10 +232,12 @@ def _emptied(conn: Connection, added: Mapping[int, int]) -> frozenset[int]:
 
 def may_write(statements: Sequence[Statement]) -> bool:
     """Whether a script may change rows: not all of its statements define objects."""
-    return any(
-        not any(one.begins(word) for word in _DEFINES) or (one.begins("create") and evaluates(one))
-        for one in statements
-    )
+    return any(not defines(one) or (one.begins("create") and evaluates(one)) for one in statements)
+
+
+def defines(statement: Statement) -> bool:
+    """Whether a statement defines objects; it may also write the rows of a table that it makes."""
+    return any(statement.begins(word) for word in _DEFINES)
 
 
 def encode(touched: Iterable[Touched], queue: str) -> str:

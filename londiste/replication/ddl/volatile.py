@@ -26,7 +26,7 @@ _COPIED = ("insert", "update", "delete", "merge")
 #: Columns that every table has and no user can add, and a view of settings.
 _SYSTEM = ("ctid", "xmin", "xmax", "cmin", "cmax", "tableoid", "pg_settings")
 #: Statements that write rows only if a function of theirs does.
-_CALLS = ("select", "call", "do", "values")
+CALLS = ("select", "call", "do", "values")
 
 
 def require_same_everywhere(conn: Connection, parts: Sequence[ScriptPart]) -> None:
@@ -213,7 +213,7 @@ def _brackets(name: str) -> str:
 
 def _called_alone(conn: Connection, statement: Statement) -> list[str]:
     """Functions that write rows, called by a statement that writes none itself."""
-    if not any(statement.begins(word) for word in _CALLS):
+    if not any(statement.begins(word) for word in CALLS):
         return []
     texts = [word.text for word in statement.words if word.kind == "string"]
     inside = look(conn, calls(statement), texts if statement.begins("do") else ())
@@ -251,11 +251,22 @@ def _targets(statement: Statement) -> list[tuple[str, TableName, int]]:
     return found
 
 
+def fired(conn: Connection, statement: Statement) -> set[str]:
+    """The functions of triggers of the tables that a statement writes to."""
+    return {function for rows in _fired(conn, statement) for _, function in rows}
+
+
+def _fired(conn: Connection, statement: Statement) -> list[list[tuple[str, str]]]:
+    return [
+        tuples(conn, "fired_triggers", schema=table.schema, name=table.name, op=op)
+        for op, table, _ in _targets(statement)
+    ]
+
+
 def _triggers(conn: Connection, statement: Statement) -> list[str]:
     """Triggers of the written tables that give other values on each node."""
     found = []
-    for op, table, _ in _targets(statement):
-        rows = tuples(conn, "fired_triggers", schema=table.schema, name=table.name, op=op)
+    for rows in _fired(conn, statement):
         varies = look(conn, {row[1] for row in rows}).varies
         found += [
             f"trigger {name}, which calls {varies[function]}{_brackets(varies[function])}"

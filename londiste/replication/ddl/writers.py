@@ -1,18 +1,21 @@
-"""Keeps applications out of the replicated tables that a script writes from, or reads, on the root.
+"""Keeps applications out of the replicated tables that a script uses on the root.
 
-A script that writes rows has the same effect on every node only if no transaction is open that has
-written into these tables: its events have lower numbers than the script, so other nodes apply them
-before the script, which has not seen these rows on the root.  A lock waits for such transactions:
+A script that writes has the same effect on every node only if no transaction is open that has
+written into the tables that it reads or writes: its events have lower numbers than the script, so
+other nodes apply them before the script, which has not seen these rows on the root.  A lock waits
+for such transactions:
 
-    before a statement    of the tables that its words name
-    behind the last one   the server tells what else it has read or written, in functions, triggers
-                          and views; then the script is rolled back, and runs again with these locks
+    before the script     of the tables that its words name, and those of the functions, triggers
+                          and blocks that it calls
+    behind its last one   the server tells what else it has read or written, in views for instance;
+                          then the script is rolled back, and runs again with these locks, too
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -21,14 +24,20 @@ import psycopg
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.queries import records, savepoint, tuples
-from londiste.replication.ddl.rows import may_write
+from londiste.replication.ddl.insides import look
+from londiste.replication.ddl.rows import defines
 from londiste.replication.ddl.split import Statement
+from londiste.replication.ddl.volatile import CALLS, calls, evaluates, fired, inner
 
 log = logging.getLogger(__name__)
 
+#: Milliseconds that one attempt waits: less than the time after which a session looks for a
+#: deadlock (deadlock_timeout, one second), so that it is never an application which is cancelled.
+_TRY_MS = 900
+
 
 class Used(NamedTuple):
-    """A table that a script has read or written.
+    """A table that a transaction has read or written.
 
     written -- a statement could have written into it, even if it found no row.
     locked -- no other transaction may write into it.
@@ -41,73 +50,135 @@ class Used(NamedTuple):
 
 @dataclass
 class WriterLock:
-    """The tables of a queue's root that a script has locked, or has to.
+    """The tables that a script on the root has locked, or has to.
 
-    tables -- those that are replicated, and what is in their trees, by their oids.
+    tables -- those that the script's queue replicates, and what is in their trees, by oid.
+    others -- those of the other queues of this database, with their queue.
+    named -- those that its statements use by their words, by the number of each that may write.
     wanted -- to be locked before the first statement.
     refused -- the session's role may not lock them.
+    held -- the transaction had locked them before the script, whose text does not name them: a
+        weak lock tells nothing about the script.
     """
 
     tables: Mapping[int, TableName]
-    wanted: set[int] = field(default_factory=set)
+    others: Mapping[int, tuple[str, TableName]]
+    named: Mapping[int, set[int]]
+    wanted: set[int]
     refused: set[int] = field(default_factory=set)
+    held: set[int] = field(default_factory=set)
 
     @classmethod
-    def of(cls, conn: Connection, queue: str) -> WriterLock:
-        """For a script on the root of ``queue``; it locks nothing yet."""
-        found = tuples(conn, "script_tables", queue=queue)
-        return cls({oid: TableName(schema, name) for oid, schema, name in found})
+    def of(
+        cls, conn: Connection, queue: str, text: str, statements: Sequence[Statement]
+    ) -> WriterLock:
+        """For a script on the root of ``queue``; it locks nothing yet.
+
+        text -- of the script, also what is no word of a statement, as in dynamic SQL.
+        """
+        found = tuples(conn, "script_tables")
+        mine = {oid: TableName(*name) for of, oid, *name in found if of == queue}
+        others = {oid: (of, TableName(*name)) for of, oid, *name in found if oid not in mine}
+        known = {**mine, **{oid: name for oid, (_, name) in others.items()}}
+        words = {one.number: used_by(conn, one) for one in statements}
+        named = {
+            number: {oid for oid, name in known.items() if name.name in some}
+            for number, some in words.items()
+            if some
+        }
+        # A statement that changes a table locks it itself, stronger.  With a weaker lock in hand it
+        # would wait for readers that wait for it.
+        changed = {word.text for one in statements if defines(one) for word in one.words}
+        later = {oid for oid, name in mine.items() if name.name in changed}
+        wanted = {oid for some in named.values() for oid in some} & mine.keys() - later
+        made = cls(mine, others, named, wanted)
+        in_text = _words(text)
+        made.held = {
+            one.oid for one in made._used(conn) if not _names(known[one.oid], in_text, text)
+        }
+        return made
 
     def begin(self, conn: Connection) -> None:
-        """Locks the tables that a former attempt has used."""
-        self._lock(conn, self.wanted)
+        """Locks the tables that are known to be used, before the first statement."""
+        for oid in sorted(self.wanted - self.refused):
+            if not _lock(conn, self.tables[oid]):
+                self.refused.add(oid)
+                log.warning(
+                    "table %s: role %s may not lock it: if applications write into it during the"
+                    " script, other nodes may stop at the script, or get other rows",
+                    self.tables[oid],
+                    conn.info.user,
+                )
 
     def before(self, conn: Connection, statement: Statement) -> None:
-        """Locks the tables that a statement names, if it may write rows."""
-        if may_write([statement]):
-            self._lock(conn, named(statement, self.tables))
+        """Locks the tables that a statement uses, where ``begin`` has left that to it."""
+        for oid in sorted(self.named.get(statement.number, set()) & self.tables.keys()):
+            if oid not in self.wanted:
+                _lock(conn, self.tables[oid])
 
     def missed(self, conn: Connection, *, wrote: bool) -> bool:
         """Whether the script has used tables without such a lock, which ``begin`` locks then.
 
         wrote -- it has written rows.  Inside the savepoint of the script.
         """
-        used = records(conn, Used, "script_used", oids=sorted(self.tables))
-        found = unlocked(used, wrote=wrote) - self.wanted - self.refused
+        used = [one for one in self._used(conn) if one.written or one.oid not in self.held]
+        if not (wrote or self.named or any(one.written for one in used)):
+            return False
+        found = {one.oid for one in used if not one.locked and one.oid in self.tables}
+        found -= self.wanted | self.refused
         self.wanted |= found
+        if not found:
+            seen = {one.oid for one in used}.union(*self.named.values())
+            self._warn_of(seen & self.others.keys())
         return bool(found)
 
-    def _lock(self, conn: Connection, oids: Iterable[int]) -> None:
-        for oid in sorted(set(oids) - self.refused):
-            name = self.tables[oid]
-            try:
-                with savepoint(conn):
-                    conn.execute(f"lock table {name.quoted} in share row exclusive mode".encode())
-            except psycopg.errors.UndefinedTable:
-                # The script has dropped or renamed it, which is refused at its end.
-                continue
-            except psycopg.errors.InsufficientPrivilege:
-                self.refused.add(oid)
-                log.warning(
-                    "table %s: role %s may not lock it: if applications write into it during the"
-                    " script, other nodes may stop at the script",
-                    name,
-                    conn.info.user,
-                )
+    def _used(self, conn: Connection) -> list[Used]:
+        return records(conn, Used, "script_used", oids=sorted({*self.tables, *self.others}))
+
+    def _warn_of(self, others: Iterable[int]) -> None:
+        for oid in sorted(others):
+            queue, name = self.others[oid]
+            log.warning(
+                "table %s: queue %s replicates it, so other nodes read it at another time: if it is"
+                " written meanwhile, the script gives them other rows",
+                name,
+                queue,
+            )
 
 
-def named(statement: Statement, tables: Mapping[int, TableName]) -> set[int]:
-    """Pure: the tables whose names are words of a statement, in any schema."""
-    words = {word.text for word in statement.words if word.names}
-    return {oid for oid, name in tables.items() if name.name in words}
+def _lock(conn: Connection, table: TableName) -> bool:
+    """Locks one table; returns False when the role may not."""
+    try:
+        with savepoint(conn):
+            ((before, _),) = tuples(conn, "lower_lock_timeout", most=_TRY_MS)
+            conn.execute(f"lock table {table.quoted} in share row exclusive mode".encode())
+            conn.execute("select pg_catalog.set_config('lock_timeout', %s, true)", [before])
+    except psycopg.errors.InsufficientPrivilege:
+        return False
+    except psycopg.errors.UndefinedTable:
+        # The script has dropped or renamed it, which is refused at its end.
+        return True
+    return True
 
 
-def unlocked(used: Iterable[Used], *, wrote: bool) -> set[int]:
-    """Pure: the tables to be locked for a script: none, unless it could write rows.
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"[\w$]+", text.lower()))
 
-    wrote -- it has written rows.
-    """
-    found = list(used)
-    if not wrote and not any(one.written for one in found):
-        return set()
-    return {one.oid for one in found if not one.locked}
+
+def _names(table: TableName, words: Collection[str], text: str) -> bool:
+    """Pure: whether a text has the name of a table, perhaps as something else."""
+    name = table.name.lower()
+    return name in words if re.fullmatch(r"[\w$]+", name) else name in text.lower()
+
+
+def used_by(conn: Connection, statement: Statement) -> frozenset[str]:
+    """The names in a statement that may write, and in what it calls; empty: it writes nothing."""
+    one = inner(statement)
+    writes = evaluates(one)
+    if not (writes or any(one.begins(word) for word in CALLS)):
+        return frozenset()
+    block = [word.text for word in one.words if word.kind == "string"] if one.begins("do") else []
+    found = look(conn, calls(one) | fired(conn, one), block)
+    if not (writes or found.writes):
+        return frozenset()
+    return found.words.union(word.text for word in one.words if word.names)

@@ -216,3 +216,7 @@ def test_the_other_queue_of_a_root_gets_all_rows(
     for queue in "12":
         assert two.follow(f"r{queue}", f"l{queue}").code == 0
         assert two.rows(f"l{queue}") == [(1, "a", 5)]
+    root.execute("create table w (id int primary key)")
+    two.fine("r2", "add-table", "w")
+    read = two.fine("r1", "execute", two.script("w.sql", "create table copied as select from w"))
+    assert "table public.w: queue q2 replicates it, so other nodes read it" in read.err

@@ -23,9 +23,15 @@ where wait_event_type = 'Lock' and starts_with(application_name, 'londiste execu
 
 AFTER = "; select pg_advisory_xact_lock(4711)"
 
-READER = """
+#: The lock of the second one is released when its block ends by an exception.
+READERS = """
 create function public.known(int) returns bigint stable language sql as
-    'select count(*) from public.t where id = $1'
+    'select count(*) from public.t where id = $1';
+create function public.found(int) returns bigint stable language plpgsql as $$
+declare i int; begin
+    select id into strict i from public.t where id = $1; return i;
+exception when no_data_found then return 0; end $$;
+create view public.seen as select * from public.t
 """
 
 
@@ -63,7 +69,20 @@ def open_transaction(tree: Tree, statement: str) -> Iterator[None]:
         pytest.param("delete from t where id = 1", id="written"),
         pytest.param("insert into log select id, v from t", id="read"),
         pytest.param("do $$ begin delete from public.t where id = 1; end $$", id="in-a-block"),
+        pytest.param(
+            "do $$ begin if exists (select from public.t) then insert into public.log values (1);"
+            " end if; end $$",
+            id="on-a-condition",
+        ),
+        pytest.param(
+            "do $$ begin execute 'insert into public.log select id from public.t'; end $$",
+            id="in-dynamic-sql",
+        ),
         pytest.param("insert into log select 1 where known(1) = 1", id="in-a-function"),
+        pytest.param("insert into log select 1 where found(1) = 1", id="in-a-handler"),
+        pytest.param("insert into log select id, v from seen", id="in-a-view"),
+        pytest.param("alter table log add column n bigint default known(1)", id="in-a-default"),
+        pytest.param("alter table log alter x type bigint using found(1)", id="in-a-conversion"),
         pytest.param(
             "update log set x = 'a'; delete from public.T where id >= (select count(*) from log)",
             id="in-two-statements",
@@ -75,15 +94,19 @@ def test_a_script_sees_the_rows_of_transactions_that_were_open_before_it(
 ) -> None:
     added(tree, LOG, "public.log")
     for node in tree.nodes:
-        node.database.execute(READER)
+        node.database.execute(READERS)
     tree.root.database.execute("insert into log values (0, 'old')")
     tree.catch_up()
     with open_transaction(tree, "insert into public.t values (1, 'open')"):
         tree.fine("w.sql", script + AFTER)
     tree.catch_up()
     assert tree.states("w.sql") == ["done", "done", "done"]
-    t, log = tree.rows("select id from t"), tree.rows("select id from log order by id")
-    assert (t, log) in [([], [(0,)]), ([(1,)], [(0,), (1,)])]
+    gone = "delete" in script
+    assert tree.rows("select id from t") == ([] if gone else [(1,)])
+    kept = gone or "alter" in script
+    assert [row[0] for row in tree.rows("select * from log order by 1")] == (
+        [0] if kept else [0, 1]
+    )
 
 
 def test_a_transaction_that_does_not_end_is_named(tree: Tree) -> None:
@@ -117,15 +140,15 @@ def test_a_dry_run_foresees_the_lock_of_the_root(tree: Tree) -> None:
 def test_a_table_that_the_role_may_not_lock_is_said_and_passed_over(
     tree: Tree, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (statement,) = split("insert into log select id, v from t")
+    text = "insert into log select id, v from t"
     with tree.root.database.connect() as conn:
-        writers = WriterLock.of(conn, QUEUE)
         conn.execute("drop role if exists script_reader; create role script_reader")
         try:
             with conn.transaction():
+                writers = WriterLock.of(conn, QUEUE, text, split(text))
                 conn.execute("grant select on public.t to script_reader")
                 conn.execute("set local role script_reader")
-                writers.before(conn, statement)
+                writers.begin(conn)
                 conn.execute("select from public.t")
                 conn.execute("reset role")
                 assert not writers.missed(conn, wrote=True)
@@ -133,3 +156,40 @@ def test_a_table_that_the_role_may_not_lock_is_said_and_passed_over(
         finally:
             conn.execute("drop role script_reader")
     assert "table public.t: role " in caplog.text and "may not lock it" in caplog.text
+
+
+def test_captured_partitions_are_nothing_that_a_script_has_used(tree: Tree) -> None:
+    parted = (
+        "create table p (id int primary key) partition by range (id);"
+        "create table p1 partition of p for values from (0) to (9);"
+        "create view v as select * from t"
+    )
+    added(tree, parted, "public.p")
+    tree.root.database.execute("insert into public.p values (1)")
+    tree.line.configure(tree.root, execute_lock_timeout=0.1)
+    with tree.root.database.connect() as writer:
+        writer.execute("begin; insert into public.p values (2)")
+        # Views can be read and written though partitions with rows were counted.
+        tree.fine("v.sql", "update v set v = 'x'; delete from t", "--timeout", "0")
+
+
+def test_a_role_of_the_script_decides_about_no_lock(tree: Tree) -> None:
+    tree.root.database.execute("drop role if exists script_reader; create role script_reader")
+    try:
+        for node in tree.nodes:
+            node.database.execute("grant select on public.t to script_reader")
+        script = "set role script_reader; select count(*) from public.t; reset role;"
+        with open_transaction(tree, "insert into public.t values (1, 'open')"):
+            tree.fine("r.sql", f"{script} delete from public.t where id = 1{AFTER}")
+        tree.catch_up()
+        assert tree.rows("select * from t") == []
+    finally:
+        for node in tree.nodes:
+            node.database.execute("drop owned by script_reader")
+        tree.root.database.execute("drop role script_reader")
+
+
+def test_a_limit_of_the_script_itself_names_the_script(tree: Tree) -> None:
+    done = tree.execute("l.sql", "set statement_timeout = '1ms';\nselect pg_sleep(9)")
+    assert done.code != 0
+    assert "script l.sql, line 2: select pg_sleep(9)" in done.err

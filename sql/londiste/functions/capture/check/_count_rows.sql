@@ -35,14 +35,15 @@ begin
     then
         return v_rows;
     end if;
-    perform londiste._refuse_views();
     begin
+        perform londiste._refuse_views();
         execute format('select exists (select from only %1$s)::int4 * greatest($1,'
                 || ' case when $2 > 0 then $2 * (select count(*) from only %1$s where ctid < ''(1,0)'') end)',
             i_relid::regclass)
         into v_rows
         using v_rows, v_pages;
         -- The planner has locked the indexes, too: of many partitions, too many for the server's memory.
+        -- And what follows in the transaction, such as a script, may read views.
         raise sqlstate 'LD000';
     exception
         when sqlstate 'LD000' or insufficient_privilege then

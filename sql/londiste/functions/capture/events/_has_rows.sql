@@ -7,7 +7,7 @@ as $$
  * Returns whether a table has rows that are older than a transaction.
  *
  * True as well when the caller may not read the table, or would run code of its owner by reading.  A
- * comparison then shows whether there are rows.
+ * comparison then shows whether there are rows.  Neither a lock nor a setting remains.
  */
 declare
     v_found bool;
@@ -21,8 +21,10 @@ begin
     execute format('select exists (select from only %s as r where age(r.xmin) > age($1))', i_relid::regclass)
     into v_found
     using i_older;
-    return v_found;
+    raise sqlstate 'LD000';
 exception
+    when sqlstate 'LD000' then
+        return v_found;
     when insufficient_privilege then
         return true;
 end;
