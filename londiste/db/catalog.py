@@ -215,7 +215,7 @@ def _index(*, statistics: Iterable[Sequence[int]], **row: Any) -> Index:
 
 def triggers(conn: Connection, table: TableName) -> list[Trigger]:
     """User triggers of the table."""
-    return _of_table(conn, Trigger, "table_triggers", table)
+    return records(conn, Trigger, "table_triggers", schema=table.schema, name=table.name)
 
 
 def _of_table(

@@ -10,12 +10,12 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.db.queries import records
+from londiste.db.queries import records, tuples
 from londiste.errors import Deadlock, LockTimeout, LondisteError
 from londiste.orchestration.connections import Connections
 
@@ -104,6 +104,54 @@ class LockHolder:
         return self.name if self.age is None else f"{self.name}, for {self.age:.0f} s"
 
 
+@dataclass(frozen=True)
+class LockedTable:
+    """A table that another session has locked against all others: what reads of it waits.
+
+    locked -- the table itself, or a partition of it.
+    """
+
+    oid: int
+    name: TableName
+    locked: TableName
+    holders: tuple[LockHolder, ...] = ()
+
+    @property
+    def why(self) -> str:
+        """Who has locked it."""
+        by = ", ".join(map(str, self.holders)) or "another session"
+        what = "" if self.locked == self.name else f"with its partition {self.locked} "
+        return f"{what}locked by {by}"
+
+    def after(self, command: str) -> str:
+        """A hint: the command, and the statements that end the sessions that lock it."""
+        remedies = "; ".join(one.remedy for one in self.holders)
+        ending = f"; to end it: {remedies}" if remedies else ""
+        return f"{command}, when that transaction has ended{ending}"
+
+
+def locked_tables(conn: Connection) -> list[LockedTable]:
+    """The tables that another session has locked against all others; waits for none."""
+    return [
+        LockedTable(oid, TableName(schema, name), TableName(*locked))
+        for oid, schema, name, *locked in tuples(conn, "locked_tables")
+    ]
+
+
+def with_holders(conn: Connection, locked: Sequence[LockedTable]) -> list[LockedTable]:
+    """The same with who locks them, as far as that is known."""
+    return [replace(one, holders=tuple(_holders(conn, one.locked))) for one in locked]
+
+
+def _holders(
+    conn: Connection, table: TableName | None, *, writers: bool = False
+) -> list[LockHolder]:
+    names = {"schema": None, "name": None} if table is None else table._asdict()
+    with contextlib.suppress(LondisteError):
+        return records(conn, LockHolder, "table_lock_holders", writers=writers, **names)[:_MOST]
+    return []
+
+
 def lock_holders(
     sites: Connections, dsn: str, table: TableName | None = None, *, writers: bool = False
 ) -> list[LockHolder]:
@@ -111,10 +159,8 @@ def lock_holders(
 
     writers -- only those that do more than read it, or a table that inherits from it.
     """
-    names = {"schema": None, "name": None} if table is None else table._asdict()
     with contextlib.suppress(LondisteError):
-        conn = sites.at(dsn)
-        return records(conn, LockHolder, "table_lock_holders", writers=writers, **names)[:_MOST]
+        return _holders(sites.at(dsn), table, writers=writers)
     return []
 
 

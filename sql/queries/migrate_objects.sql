@@ -2,6 +2,7 @@
  * What a database has besides tables and what belongs to them, outside of the schemas of the system
  * and of replication and of extensions; with the statement that makes it where the server can tell.
  *
+ * %(definitions)s -- false: without those statements, which wait for the tables of a view.
  * kind; schema, name -- null and the name for what is in no schema; signature -- as it is written
  * behind the kind; definition -- null: nobody but pg_dump knows how to make it; sequence of making.
  */
@@ -26,15 +27,15 @@ from spaces s
 where s.name <> 'public'
 union all
 select 1, 'extension', null, x.extname::text, pg_catalog.quote_ident(x.extname),
-    pg_catalog.format('create extension %I with schema %I', x.extname, n.nspname)
+    pg_catalog.format('create extension %%I with schema %%I', x.extname, n.nspname)
 from pg_catalog.pg_extension x join pg_catalog.pg_namespace n on n.oid = x.extnamespace
-where x.extname <> 'plpgsql' and x.extname not like 'pgq%'
+where x.extname <> 'plpgsql' and x.extname not like 'pgq%%'
 union all
 select 2, case p.prokind when 'p' then 'procedure' when 'a' then 'aggregate' else 'function' end,
     s.name, p.proname::text,
-    pg_catalog.format('%I.%I(%s)', s.name, p.proname,
+    pg_catalog.format('%%I.%%I(%%s)', s.name, p.proname,
         pg_catalog.pg_get_function_identity_arguments(p.oid)),
-    case when p.prokind <> 'a' and l.lanname not in ('c', 'internal')
+    case when %(definitions)s and p.prokind <> 'a' and l.lanname not in ('c', 'internal')
         then pg_catalog.pg_get_functiondef(p.oid) end
 from pg_catalog.pg_proc p
 join spaces s on s.oid = p.pronamespace
@@ -45,10 +46,10 @@ where (p.tableoid, p.oid) not in (select * from members)
         select from pg_catalog.pg_depend d
         where d.classid = p.tableoid and d.objid = p.oid and d.deptype = 'i')
 union all
-select 3, 'sequence', s.name, c.relname::text, pg_catalog.format('%I.%I', s.name, c.relname),
+select 3, 'sequence', s.name, c.relname::text, pg_catalog.format('%%I.%%I', s.name, c.relname),
     pg_catalog.format(
-        'create sequence %I.%I as %s start with %s increment by %s minvalue %s maxvalue %s'
-        ' cache %s %s', s.name, c.relname, pg_catalog.format_type(q.seqtypid, null),
+        'create sequence %%I.%%I as %%s start with %%s increment by %%s minvalue %%s maxvalue %%s'
+        ' cache %%s %%s', s.name, c.relname, pg_catalog.format_type(q.seqtypid, null),
         q.seqstart, q.seqincrement, q.seqmin, q.seqmax, q.seqcache,
         case when q.seqcycle then 'cycle' else 'no cycle' end)
 from pg_catalog.pg_class c
@@ -62,19 +63,20 @@ where c.relkind = 'S' and c.relpersistence <> 't'
         where d.classid = c.tableoid and d.objid = c.oid and d.deptype in ('a', 'i'))
 union all
 select 4, case c.relkind when 'v' then 'view' else 'materialized view' end, s.name,
-    c.relname::text, pg_catalog.format('%I.%I', s.name, c.relname),
-    pg_catalog.format('create %s %I.%I%s as %s%s',
+    c.relname::text, pg_catalog.format('%%I.%%I', s.name, c.relname),
+    case when %(definitions)s then pg_catalog.format('create %%s %%I.%%I%%s as %%s%%s',
         case c.relkind when 'v' then 'view' else 'materialized view' end, s.name, c.relname,
         (select ' with (' || pg_catalog.string_agg(o, ', ') || ')'
          from pg_catalog.unnest(c.reloptions) o),
         pg_catalog.rtrim(pg_catalog.pg_get_viewdef(c.oid), ';'),
-        case c.relkind when 'm' then ' with no data' else '' end)
+        case c.relkind when 'm' then ' with no data' else '' end) end
 from pg_catalog.pg_class c
 join spaces s on s.oid = c.relnamespace
 where c.relkind in ('v', 'm') and (c.tableoid, c.oid) not in (select * from members)
 union all
 select 5, 'index of a materialized view', s.name, i.relname::text,
-    pg_catalog.format('%I.%I', s.name, i.relname), pg_catalog.pg_get_indexdef(i.oid)
+    pg_catalog.format('%%I.%%I', s.name, i.relname),
+    case when %(definitions)s then pg_catalog.pg_get_indexdef(i.oid) end
 from pg_catalog.pg_index x
 join pg_catalog.pg_class c on c.oid = x.indrelid and c.relkind = 'm'
 join pg_catalog.pg_class i on i.oid = x.indexrelid
@@ -82,9 +84,10 @@ join spaces s on s.oid = i.relnamespace
 where (c.tableoid, c.oid) not in (select * from members)
 union all
 select 5, 'default of a view', s.name, c.relname::text,
-    pg_catalog.format('%I.%I, column %I', s.name, c.relname, a.attname),
-    pg_catalog.format('alter view %I.%I alter column %I set default %s', s.name, c.relname,
-        a.attname, pg_catalog.pg_get_expr(d.adbin, d.adrelid))
+    pg_catalog.format('%%I.%%I, column %%I', s.name, c.relname, a.attname),
+    case when %(definitions)s then pg_catalog.format(
+        'alter view %%I.%%I alter column %%I set default %%s', s.name, c.relname,
+        a.attname, pg_catalog.pg_get_expr(d.adbin, d.adrelid)) end
 from pg_catalog.pg_attrdef d
 join pg_catalog.pg_class c on c.oid = d.adrelid and c.relkind = 'v'
 join pg_catalog.pg_attribute a on a.attrelid = c.oid and a.attnum = d.adnum
@@ -92,8 +95,8 @@ join spaces s on s.oid = c.relnamespace
 where (c.tableoid, c.oid) not in (select * from members)
 union all
 select 5, 'trigger of a view', s.name, t.tgname::text,
-    pg_catalog.format('%I on %I.%I', t.tgname, s.name, c.relname),
-    pg_catalog.pg_get_triggerdef(t.oid)
+    pg_catalog.format('%%I on %%I.%%I', t.tgname, s.name, c.relname),
+    case when %(definitions)s then pg_catalog.pg_get_triggerdef(t.oid) end
 from pg_catalog.pg_trigger t
 join pg_catalog.pg_class c on c.oid = t.tgrelid and c.relkind = 'v'
 join spaces s on s.oid = c.relnamespace
@@ -101,8 +104,8 @@ where t.tgconstrindid = 0
 union all
 -- Rules of tables are made with them.
 select 5, 'rule of a view', s.name, r.rulename::text,
-    pg_catalog.format('%I on %I.%I', r.rulename, s.name, c.relname),
-    pg_catalog.pg_get_ruledef(r.oid)
+    pg_catalog.format('%%I on %%I.%%I', r.rulename, s.name, c.relname),
+    case when %(definitions)s then pg_catalog.pg_get_ruledef(r.oid) end
 from pg_catalog.pg_rewrite r
 join pg_catalog.pg_class c on c.oid = r.ev_class and c.relkind = 'v'
 join spaces s on s.oid = c.relnamespace
@@ -113,7 +116,7 @@ from pg_catalog.pg_operator o join spaces s on s.oid = o.oprnamespace
 where (o.tableoid, o.oid) not in (select * from members)
 union all
 select 9, 'cast', null, null,
-    pg_catalog.format('(%s as %s)', pg_catalog.format_type(k.castsource, null),
+    pg_catalog.format('(%%s as %%s)', pg_catalog.format_type(k.castsource, null),
         pg_catalog.format_type(k.casttarget, null)), null
 from pg_catalog.pg_cast k
 where k.oid >= 16384 and (k.tableoid, k.oid) not in (select * from members)
@@ -122,27 +125,27 @@ where k.oid >= 16384 and (k.tableoid, k.oid) not in (select * from members)
         select from pg_catalog.pg_depend d
         where d.classid = k.tableoid and d.objid = k.oid and d.deptype = 'i')
 union all
-select 9, 'collation', s.name, c.collname::text, pg_catalog.format('%I.%I', s.name, c.collname), null
+select 9, 'collation', s.name, c.collname::text, pg_catalog.format('%%I.%%I', s.name, c.collname), null
 from pg_catalog.pg_collation c join spaces s on s.oid = c.collnamespace
 where (c.tableoid, c.oid) not in (select * from members)
 union all
 select 9, 'text search configuration', s.name, c.cfgname::text,
-    pg_catalog.format('%I.%I', s.name, c.cfgname), null
+    pg_catalog.format('%%I.%%I', s.name, c.cfgname), null
 from pg_catalog.pg_ts_config c join spaces s on s.oid = c.cfgnamespace
 where (c.tableoid, c.oid) not in (select * from members)
 union all
 select 9, 'text search dictionary', s.name, c.dictname::text,
-    pg_catalog.format('%I.%I', s.name, c.dictname), null
+    pg_catalog.format('%%I.%%I', s.name, c.dictname), null
 from pg_catalog.pg_ts_dict c join spaces s on s.oid = c.dictnamespace
 where (c.tableoid, c.oid) not in (select * from members)
 union all
 select 9, 'operator class', s.name, c.opcname::text,
-    pg_catalog.format('%I.%I', s.name, c.opcname), null
+    pg_catalog.format('%%I.%%I', s.name, c.opcname), null
 from pg_catalog.pg_opclass c join spaces s on s.oid = c.opcnamespace
 where (c.tableoid, c.oid) not in (select * from members)
 union all
 select 9, 'foreign table', s.name, c.relname::text,
-    pg_catalog.format('%I.%I', s.name, c.relname), null
+    pg_catalog.format('%%I.%%I', s.name, c.relname), null
 from pg_catalog.pg_class c join spaces s on s.oid = c.relnamespace
 where c.relkind = 'f' and (c.tableoid, c.oid) not in (select * from members)
 union all
@@ -156,7 +159,7 @@ where (e.tableoid, e.oid) not in (select * from members)
 union all
 -- Of no table: types that columns need are made with the tables.
 select 9, 'type without a table', s.name, t.typname::text,
-    pg_catalog.format('%I.%I', s.name, t.typname), null
+    pg_catalog.format('%%I.%%I', s.name, t.typname), null
 from pg_catalog.pg_type t
 join spaces s on s.oid = t.typnamespace
 left join pg_catalog.pg_class c on c.oid = t.typrelid

@@ -1,6 +1,7 @@
 /*
  * Tables outside of the schemas of the system and of replication and of extensions.
  *
+ * %(locked)s -- oids of tables whose bytes are not read, but 0: reading would wait for a lock.
  * kind -- r, p partitioned; persistence -- p, u unlogged; partition -- of another one;
  * root -- schema and name of the partitioned table at the top, null for none.
  * keyed -- has a primary key, or another unique index that is its replica identity.
@@ -24,7 +25,8 @@ select
         from pg_catalog.pg_class r join pg_catalog.pg_namespace s on s.oid = r.relnamespace
         where c.relispartition and r.oid = pg_catalog.pg_partition_root(c.oid)) as root,
     greatest(c.reltuples, 0)::int8 as rows,
-    pg_catalog.pg_total_relation_size(c.oid)::int8 as bytes,
+    case when c.oid = any (%(locked)s::oid[]) then 0
+        else pg_catalog.pg_total_relation_size(c.oid) end::int8 as bytes,
     exists (
         select from pg_catalog.pg_index i
         where i.indrelid = c.oid and i.indisprimary) as keyed,

@@ -65,19 +65,4 @@ join pg_catalog.pg_rewrite w
     and w.ev_enabled in ('A', 'R')
 join pg_catalog.pg_class c on c.oid = w.ev_class
 join pg_catalog.pg_namespace n on n.oid = c.relnamespace
-union all
--- Made before the compatible triggers were told the name of a partitioned table.
-select 'partition-names', k.name, p.proname::text
-from kept k
-join pg_catalog.pg_class c on c.oid = k.oid and c.relkind = 'p'
-join pg_catalog.pg_trigger g
-    on g.tgrelid = k.oid and g.tgconstrindid = 0 and g.tgtype::int4 & 1 = 1
-    and position('\x00'::bytea || 'ev_extra1='::bytea in g.tgargs) = 0
-    and position('\x00'::bytea || 'deny'::bytea || '\x00'::bytea in g.tgargs) = 0
-    and position('\x00'::bytea in g.tgargs) > 0
-    and substr(g.tgargs, 1, position('\x00'::bytea in g.tgargs) - 1)
-        = convert_to(%(queue)s, getdatabaseencoding())
-join pg_catalog.pg_proc p on p.oid = g.tgfoid
-where p.pronamespace = (select n.oid from pg_catalog.pg_namespace n where n.nspname = 'pgq')
-    and p.proname in ('logutriga', 'jsontriga', 'sqltriga')
 order by 1, 2, 3

@@ -1,7 +1,7 @@
 /*
  * Triggers of one table that somebody made (none of the system's own).
  *
- * %(oid)s -- the table.
+ * %(schema)s, %(name)s -- the table; its size is not read, which would wait for its partitions.
  * enabled: 'O' fires for the application, 'R' for replication, 'A' always, 'D' never.
  */
 select
@@ -12,6 +12,9 @@ select
 from pg_catalog.pg_trigger t
 join pg_catalog.pg_proc p on p.oid = t.tgfoid
 join pg_catalog.pg_namespace n on n.oid = p.pronamespace
-where t.tgrelid = %(oid)s::oid
+join pg_catalog.pg_class c on c.oid = t.tgrelid
+join pg_catalog.pg_namespace s on s.oid = c.relnamespace
+where s.nspname = %(schema)s
+    and c.relname = %(name)s
     and t.tgconstrindid = 0
 order by t.tgname

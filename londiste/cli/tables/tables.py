@@ -11,6 +11,7 @@ from londiste.cli import options, output
 from londiste.cli.documents import Rows
 from londiste.db.connection import Connection, session
 from londiste.handlers.table_rules import ON_ERROR, resolution
+from londiste.orchestration.lock_retry import locked_tables, with_holders
 from londiste.replication import sqlapi as registered
 from londiste.replication.commands import change_form as forms
 from londiste.replication.model import ReplicatedTable
@@ -70,6 +71,9 @@ def tables(context: options.Context, names_only: bool, verbose: bool, as_json: b
         found = [t for t in registered.get_table_list(conn, settings.queue_name) if t.local]
         captured = forms.capturing(conn, settings.queue_name) if verbose else {}
         choices = _copy_choices(conn, settings.queue_name) if verbose else {}
+        native = {name for name, how in captured.items() if how.form is not None}
+        locked = [one for one in locked_tables(conn) if one.name in native] if verbose else []
+        locked = with_holders(conn, locked)
     if names_only:
         if as_json:
             output.as_json(Names(names=[str(t.name) for t in found]))
@@ -107,6 +111,9 @@ def tables(context: options.Context, names_only: bool, verbose: bool, as_json: b
         columns=columns,
         empty="no table is replicated: londiste add-table TABLE, or londiste missing lists tables",
     )
+    for one in locked:
+        why = "whether its form still fits was not checked"
+        output.warning(f"table {one.name} is {one.why}: {why}; {one.after('londiste tables -v')}")
     if stale is not None and found:
         output.warning(f"the tables are not current: {stale.reason}")
 

@@ -41,17 +41,8 @@ from londiste.monitor.doctor.facts import (
     TypeFacts,
     TypeOwner,
 )
+from londiste.orchestration.lock_retry import LockedTable, locked_tables, with_holders
 from londiste.replication import replicated_rows, replication_role
-
-
-def collect(conn: Connection, dsn: str) -> DatabaseFacts:
-    """Collects the facts about one database.  Changes nothing and blocks no session.
-
-    dsn -- connection string of the same database.
-    """
-    return replace(
-        _server(conn), replica=_may_be_replica(dsn), tables=tables(conn), objects=objects(conn)
-    )
 
 
 def collect_server(conn: Connection, dsn: str) -> DatabaseFacts:
@@ -73,7 +64,7 @@ def collect_server(conn: Connection, dsn: str) -> DatabaseFacts:
 
 def collect_tables(conn: Connection) -> DatabaseFacts:
     """The facts about tables and what belongs to them."""
-    found = tables(conn)
+    found = tables(conn, locked_tables(conn))
     more = MoreFacts(
         types=_types(conn),
         type_owners=_type_owners(conn, found),
@@ -131,14 +122,23 @@ def _table_owners(conn: Connection, found: Sequence[Table]) -> tuple[TableOwner,
     return tuple(records(conn, TableOwner, "owners_without_set", tables=names))
 
 
-def examine(conn: Connection, dsn: str, *, rows: bool = False) -> DatabaseFacts:
-    """``collect`` and all that only the doctor asks for.
+def examine(conn: Connection, dsn: str, *, rows: bool = False, waits: bool = True) -> DatabaseFacts:
+    """Collects all facts about one database.  Changes nothing and blocks no session.
 
     conn -- in autocommit, with time limits for statements and locks.
+    dsn -- connection string of the same database.
     rows -- look which tables have rows.
+    waits -- for tables that another session has locked.  Without it their sizes and rows, and the
+        definitions of all objects, are not read; the tables are in ``more.locked``.
     What this user may not read is in ``more.unreadable`` and ``more.unreadable_sql``.
     """
-    facts = collect(conn, dsn)
+    locked = [] if waits else locked_tables(conn)
+    facts = replace(
+        _server(conn),
+        replica=_may_be_replica(dsn),
+        tables=tables(conn, locked),
+        objects=objects(conn, definitions=waits),
+    )
     unreadable: list[str] = []
     unreadable_sql: list[str] = []
     (server,) = fetch(conn, "doctor_server")
@@ -157,8 +157,9 @@ def examine(conn: Connection, dsn: str, *, rows: bool = False) -> DatabaseFacts:
         with _noted(unreadable_sql, "the version of its SQL"):
             state = _sql(conn)
     held: set[TableName] = set()
+    hidden = {one.name for one in locked}
     for table in facts.tables if rows else ():
-        if table.kind == "r" and not facts.replicates(table):
+        if table.kind == "r" and not facts.replicates(table) and table.name not in hidden:
             with _noted(unreadable, f"table {table.name}"):
                 if with_rows(conn, [table.name]):
                     held |= {table.name, table.tree}
@@ -181,6 +182,7 @@ def examine(conn: Connection, dsn: str, *, rows: bool = False) -> DatabaseFacts:
             extensions_at=owned,
             extension_schemas=schemas(conn, [x.schema for x in owned.values() if x.schema]),
             with_rows=frozenset(held),
+            locked=tuple(with_holders(conn, locked)),
             sql=state,
             xml=has_xml(conn),
             silenced=replication_role.find(conn),
@@ -274,8 +276,11 @@ def _free(place: str) -> int | None:
     return status.f_bavail * status.f_frsize
 
 
-def tables(conn: Connection) -> tuple[Table, ...]:
-    """The tables of the user."""
+def tables(conn: Connection, locked: Sequence[LockedTable] = ()) -> tuple[Table, ...]:
+    """The tables of the user.
+
+    locked -- tables whose size is left out; for others that are locked it waits.
+    """
     return tuple(
         Table(
             TableName(row.pop("schema"), row.pop("name")),
@@ -288,13 +293,13 @@ def tables(conn: Connection) -> tuple[Table, ...]:
                 "columns": tuple(ColumnFacts(**column) for column in row["columns"]),
             },
         )
-        for row in fetch(conn, "migrate_tables")
+        for row in fetch(conn, "migrate_tables", locked=[one.oid for one in locked])
     )
 
 
-def objects(conn: Connection) -> tuple[Object, ...]:
+def objects(conn: Connection, *, definitions: bool = True) -> tuple[Object, ...]:
     """Objects other than tables, in the order of creation."""
-    return tuple(Object(**row) for row in fetch(conn, "migrate_objects"))
+    return tuple(Object(**row) for row in fetch(conn, "migrate_objects", definitions=definitions))
 
 
 def sequences(conn: Connection) -> tuple[SequenceKind, ...]:

@@ -103,7 +103,7 @@ def look(
                 continue
             try:
                 conn = stack.enter_context(_reading(dsn))
-                facts[place] = collect.examine(conn, dsn, rows=side == "target")
+                facts[place] = collect.examine(conn, dsn, rows=side == "target", waits=False)
                 conns.append(conn)
             except LondisteError as error:
                 failed.append(_unreached(side, error))
@@ -160,7 +160,13 @@ def _with_obstacles(pair: Situation, source: Connection, target: Connection) -> 
     """The situation with code and missing objects of the tables which the target lacks."""
     assert pair.target is not None
     there = {table.name for table in pair.target.tables}
-    missing = {t.name: t.name for t in pair.wanted if t.replicated and t.name not in there}
+    locked = {one.name for one in pair.source.more.locked}
+    locked |= {t.tree for t in pair.source.tables if t.name in locked}
+    missing = {
+        t.name: t.name
+        for t in pair.wanted
+        if t.replicated and t.name not in there and locked.isdisjoint((t.name, t.tree))
+    }
     if not missing:
         return pair
     found = foresee(source, target, missing, WHOLE, needs=True)

@@ -9,6 +9,7 @@ from typing import Any
 from londiste.db.names import TableName, quote
 from londiste.db.structure.types import Extension, Schema
 from londiste.install.default_rights import Excess
+from londiste.orchestration.lock_retry import LockedTable
 from londiste.replication.replication_role import RoleSetting
 
 
@@ -188,6 +189,7 @@ class MoreFacts:
     replicated -- tables that this database has in a queue, without their partitions;
         copying -- of these, tables whose keys a copy has dropped.
     xml -- the server has values of type xml: it was built with libxml.
+    locked -- tables that another session has locked, so that not all is known of them.
     unreadable -- tables that this user may not read, as phrases.
     unreadable_sql -- the same of what the functions of Londiste tell.
     dsn -- without a password.
@@ -226,6 +228,7 @@ class MoreFacts:
     copying: frozenset[TableName] = frozenset()
     sql: SqlState = SqlState()
     xml: bool = True
+    locked: tuple[LockedTable, ...] = ()
     unreadable: tuple[str, ...] = ()
     unreadable_sql: tuple[str, ...] = ()
 

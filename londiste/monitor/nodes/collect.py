@@ -31,6 +31,7 @@ def collect(conn: Connection, queue: str) -> NodeFacts:
     under_way = operation_log.find(conn, queue)
     doubts = [
         *tuples(conn, "table_doubts", queue=queue),
+        *tuples(conn, "partition_names", queue=queue),
         *(
             (kind, table, "\0".join(more))
             for kind, table, *more in tuples(conn, "unreplicated_sequences", queue=queue)

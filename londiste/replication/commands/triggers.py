@@ -18,7 +18,7 @@ from londiste.db.queries import first, tuples
 from londiste.errors import BadOption
 from londiste.handlers.table_rules import HandlerAttrs
 from londiste.orchestration.connections import Connections
-from londiste.orchestration.lock_retry import with_table
+from londiste.orchestration.lock_retry import locked_tables, with_holders, with_table
 from londiste.orchestration.plan import CommandPlan
 from londiste.orchestration.steps import NodeStep, Step
 from londiste.replication import renamed_tables, replicated_rows
@@ -41,9 +41,9 @@ class ListedTrigger:
     kind -- capture, deny, logutriga, jsontriga, sqltriga (Londiste's), or user.
     fires -- for application, replication, always or never.
     on_apply -- whether it fires for rows that the worker writes.
-    state -- ok, disabled, lost, stale, locked (by another session: not known), missing or unnamed
-        (a compatible trigger of a partitioned table that was created without the table's name);
-        why -- for all but ok.
+    state -- ok, disabled, lost, stale, locked (by another session: its triggers are not known),
+        missing or unnamed (a compatible trigger of a partitioned table that was created without the
+        table's name); why -- for all but ok.
     """
 
     table: str
@@ -68,15 +68,15 @@ def collect(conn: Connection, queue: str, names: Sequence[TableName] = ()) -> li
     stale = tables.stale_captures(conn, queue)
     captured = change_form.triggers(conn, queue)
     unnamed = {
-        TableName.parse(table)
-        for kind, table, _ in tuples(conn, "table_doubts", queue=queue)
-        if kind == "partition-names"
+        TableName.parse(table) for _, table, _ in tuples(conn, "partition_names", queue=queue)
     }
     captures = node.type is not NodeType.LEAF
+    locked = {one.name: one for one in with_holders(conn, locked_tables(conn))}
     result = []
     for table in _chosen(conn, queue, names):
         kind = captured.get(table.dest, change_form.Capturing("none")).trigger
-        found = catalog.triggers(conn, table.dest)
+        held = locked.get(table.dest)
+        found = [] if held else catalog.triggers(conn, table.dest)
         ours = [one for one in found if one.function.startswith(_SCHEMAS)]
         mend = f"londiste triggers --restore {argument(table.name)}"
         why: str | None = None
@@ -109,6 +109,12 @@ def collect(conn: Connection, queue: str, names: Sequence[TableName] = ()) -> li
         if listed is not None:
             what, state = listed
             result.append(ListedTrigger(str(table.dest), None, what, None, False, state, why, mend))
+        if held is not None:
+            mend = held.after("londiste triggers")
+            why = f"{held.why}: its triggers were not checked"
+            result.append(
+                ListedTrigger(str(table.dest), None, kind, None, False, "locked", why, mend)
+            )
         for one in found:
             mine = one in ours
             state, why = "ok", None

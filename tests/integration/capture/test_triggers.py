@@ -249,3 +249,36 @@ def test_a_leaf_that_no_longer_refuses_writes_is_named_and_mended(
     with pytest.raises(psycopg.Error):
         leaf.db.execute("insert into t values (1, 'x')")
     assert londiste(leaf.db, "triggers", "nope").code == 2
+
+
+@pytest.mark.parametrize("of_leaf", [False, True])
+def test_a_table_that_another_session_has_locked_is_named_and_the_others_are_listed(
+    pair: tuple[Node, Node], londiste: CommandLine, of_leaf: bool
+) -> None:
+    node = pair[of_leaf]
+    for one, *expect in ((pair[0],), (pair[1], "--expect-sync")):
+        one.db.execute("create table parted (id int primary key) partition by range (id)")
+        one.db.execute("create table part partition of parted for values from (0) to (9)")
+        one.db.execute("create table u (id int primary key)")
+        assert londiste(one.db, "add-table", "parted", "u", *expect).code == 0
+    with node.db.connect(name="vacuum full", autocommit=False) as other:
+        other.execute("lock table public.t, only public.part")
+        by = f"locked by vacuum full of postgres, process {other.info.backend_pid}"
+        answer = londiste(node.db, "triggers", "--json")
+        assert answer.code == 0, answer.err
+        rows = answer.json["triggers"]
+        assert {row["table"] for row in rows if row["state"] == "ok"} == {"public.u"}
+        table, part = (row for row in rows if row["state"] != "ok")
+        assert (part["table"], table["table"]) == ("public.parted", "public.t")
+        assert part["state"] == table["state"] == "locked"
+        assert part["why"].startswith(f"with its partition public.part {by}")
+        assert table["why"].startswith(by)
+        assert f"select pg_terminate_backend({other.info.backend_pid})" in table["do"]
+        restored = londiste(node.db, "triggers", "--restore")
+        assert restored.code == 0 and f"table public.t: skipped: {by}" in restored.err
+        shown = londiste(node.db, "tables", "-v")
+        assert shown.code == 0, shown.err
+        for name, told in (("t", not of_leaf), ("parted", not of_leaf), ("u", False)):
+            (line,) = (x for x in shown.out.splitlines() if x.startswith(f"public.{name} "))
+            assert ("another session has locked the table" in line) is told
+            assert (f"warning: table public.{name} is" in shown.err) is told

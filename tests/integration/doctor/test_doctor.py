@@ -276,6 +276,28 @@ def test_the_command_prints_findings_and_a_script_that_repairs(
     assert '-- truncate "public"."item";' in script
 
 
+def test_a_table_that_another_session_has_locked_is_named_and_the_rest_is_examined(
+    pair: Pair,
+) -> None:
+    pair.execute("source", "create table log (line text); create view lines as table log")
+    pair.execute("target", "create table item2 (id int primary key)")
+    pair.execute("source", "create table item2 (id int primary key, more int)")
+    for side, table, others in (
+        ("source", "log", {"key", "structure"}),
+        ("target", "item2", {"key", "structure"}),
+    ):
+        database: Database = getattr(pair, side)
+        with database.connect(name="vacuum full", autocommit=False) as other:
+            other.execute(f"lock table public.{table}")
+            found = pair.examine()
+            assert kinds(found) == {"unreadable", *others}
+            (one,) = [one for one in found if one.kind == "unreadable"]
+            assert (one.side, one.object, one.sql) == (side, f"public.{table}", ())
+            assert "is locked by vacuum full of postgres" in one.what
+            assert f"select pg_terminate_backend({other.info.backend_pid})" in one.do
+        assert kinds(pair.examine()) == others
+
+
 def test_an_administrator_runs_the_script_of_a_user_who_lacks_rights(
     pair: Pair, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -302,7 +302,13 @@ def test_checks_and_maintenance_do_not_wait_for_a_table_that_is_locked(
             app.execute("lock table t")
             stale = "select table_name, kind from londiste.stale_captures('q')"
             assert other.execute(stale).fetchall() == [("public.t", "locked")]
+            forms = "select form, reason from londiste.capture_forms('q')"
+            unknown = [("row", "not known: another session has locked the table")]
+            assert other.execute(forms).fetchall() == unknown
             other.execute("select londiste.periodic_maintenance()")
+            app.execute("prepare transaction 'locks'")
+        assert other.execute(stale).fetchall() == [("public.t", "locked")]
+        other.execute("rollback prepared 'locks'")
         assert other.execute(stale).fetchall() == []
     assert app.execute(body).fetchall() == before != []
 

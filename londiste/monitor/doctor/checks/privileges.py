@@ -21,7 +21,7 @@ FINDINGS = {
     "policies": "rows that row-level security hides from the user",
     "internal-rights": "roles that can write internal tables of Londiste",
     "owners": "roles of the source that the target server lacks",
-    "unreadable": "facts that the user may not read",
+    "unreadable": "facts that the user may not read, or that a lock hides",
 }
 
 _ROLES = (
@@ -223,6 +223,16 @@ def _user(pair: Situation, side: str, facts: DatabaseFacts) -> Iterator[Finding]
                 side=side,
                 object=facts.user,
                 admin_sql=statements,
+            )
+    for one in facts.more.locked:
+        if pair.wants_name(one.name):
+            yield warning(
+                "unreadable",
+                f"table {one.name} of the {side} database is {one.why}",
+                "its size, its rows and the objects that it needs were not checked",
+                one.after("londiste doctor"),
+                side=side,
+                object=str(one.name),
             )
 
 
