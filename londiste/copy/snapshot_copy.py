@@ -43,7 +43,7 @@ from londiste.errors import (
 )
 from londiste.handlers.placing import CopiedRows
 from londiste.replication.model import ReplicatedTable, copy_mode, most_parts
-from londiste.replication.tablesync import copied_rows
+from londiste.replication.tablesync import copied_rows, missing_partitions
 
 log = logging.getLogger(__name__)
 
@@ -92,6 +92,13 @@ class SnapshotCopy:
             setup.register(self.sides)
             crash.point("copy.registered")
             setup.require_captured(self.sides, source_name)
+            missing_partitions.require(
+                self.sides.provider,
+                source_name,
+                self.sides.here,
+                table,
+                "the copy then restarts automatically",
+            )
             theirs = catalog.columns(self.sides.provider, source_name)
             mode = self._choose(table, source_name, theirs, refused)
             attempts.copy_choose(

@@ -18,7 +18,7 @@ from londiste.replication.commands import merged_tables
 from londiste.replication.model import ReplicatedTable, with_copy_mode
 from londiste.replication.model import copy_mode as mode_of
 from londiste.replication.patterns import Selected, require_names, select, unknown_table
-from londiste.replication.tablesync import copied_rows, copy_source
+from londiste.replication.tablesync import copied_rows, copy_source, missing_partitions
 from londiste.replication.tablesync.cancel import reset_copy, terminate_work
 
 
@@ -74,7 +74,11 @@ def plan(
             )
         copied_rows.require_known(local, queue, mine[name])
         rules = mine[name].wants
-        copy_source.require_rows(sites.at, sites.reach, node, mine[name], rules, copy_node)
+        source = copy_source.require_rows(sites.at, sites.reach, node, mine[name], rules, copy_node)
+        if source is not None:
+            missing_partitions.require(
+                sites.at(source.dsn), source.table, local, mine[name], "then repeat the command"
+            )
     steps: list[Step] = [
         Resync(node.name, dsn, queue, name, copy_mode, copy_node, mine[name].dest)
         for name in picked.chosen

@@ -177,8 +177,10 @@ def require_rows(
     table: ReplicatedTable,
     mine: TableRules,
     wanted: str = "",
-) -> None:
-    """Raises StateError where another copy of a table of ``node`` would find no rows.
+) -> CopySource | None:
+    """The source of another copy of a table; None: it does not respond, or lacks the table now.
+
+    Raises StateError where another copy of a table of ``node`` would find no rows.
 
     at, reach -- as in ``find``.  mine -- the rules of the table from now on.
     wanted -- its source from now on.  '': the one that it has, which need not respond now.
@@ -186,19 +188,20 @@ def require_rows(
     source = wanted or table.attrs.get(ATTR, "")
     try:
         if wanted or source not in ("", node.provider):
-            find(at, reach, node.provider_location, node.queue, table.name, source)
-            return
-        conn = at(reach(node.provider_location))
+            return find(at, reach, node.provider_location, node.queue, table.name, source)
+        dsn = reach(node.provider_location)
+        conn = at(dsn)
         theirs = tables.get_table(conn, node.queue, table.name)
     except NodeUnreachable:
         if wanted:
             raise
-        return
+        return None
     if theirs is None or not theirs.local:
-        return
+        return None
     refused = copy_refusal(conn, node.queue, theirs, node.provider, mine)
     if refused is not None:
         raise refused
+    return CopySource(node.provider, dsn, theirs.dest)
 
 
 def _none(table: TableName, wanted: str, passed: list[str]) -> StateError:

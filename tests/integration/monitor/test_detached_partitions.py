@@ -124,3 +124,27 @@ def test_a_branch_without_the_partition_does_not_become_the_root_unasked(
     sides: Any = SimpleNamespace(provider=below.connect(), queue=QUEUE)
     with sides.provider:
         assert setup.lost_captures(sides) == {TableName("public", "m")}
+
+
+@pytest.mark.parametrize("below", [NodeType.LEAF], indirect=True)
+def test_another_copy_is_refused_before_the_rows_are_gone(
+    nodes_of: Nodes, below: Node, londiste: CommandLine
+) -> None:
+    rows = "set session_replication_role = replica; insert into m values (1), (11)"
+    for node in (nodes_of.nodes["root"], below):
+        node.db.execute(rows)
+    below.db.execute(DETACH)
+    below.db.execute("drop table m2")
+    refused = londiste(below.db, "resync", "m")
+    assert refused.code == 3, refused.err
+    assert "no partition on this node takes the rows of public.m1, public.m2 of" in refused.err
+    told = refused.err.partition("in the database of this node: ")[2]
+    statements, _, then = told.rpartition("; ")
+    assert then.strip() == "then repeat the command"
+    assert statements.startswith('alter table "public"."m" attach partition "public"."m1"')
+    state = "select merge_state from londiste.table_info"
+    assert below.db.execute(state) == [("ok",)]
+    below.db.execute(statements)
+    assert londiste(below.db, "resync", "m").code == 0
+    assert below.db.execute(state) == [(None,)]
+    assert below.db.execute("select count(*) from pg_partition_tree('m')") == [(4,)]

@@ -181,6 +181,37 @@ def test_a_partitioned_table_gets_the_partitions_of_the_source_s_periods(nodes: 
     assert parts(nodes.leaf, "a") == [(1, "first"), (2, "a_2024_02"), (3, "a_2024_03")]
 
 
+def test_a_partition_that_is_missing_is_named_before_the_rows_here_are_gone(nodes: Nodes) -> None:
+    split = "drop table a; create table a (id int primary key, v text) partition by range (id)"
+    spans = {"a1": (0, 10), "a2": (10, 20), "a3": (20, 30)}
+    parts_of = {
+        name: f"; create table {name} partition of a for values from ({low}) to ({high})"
+        for name, (low, high) in spans.items()
+    }
+    nodes.root.execute(split + "".join(parts_of.values()))
+    nodes.root.execute("insert into a values (1, 'x'), (11, 'y')")
+    nodes.leaf.execute(split + parts_of["a1"])
+    nodes.add(A)
+    nodes.leaf.execute("set session_replication_role = replica; insert into a values (7, 'kept')")
+    nodes.start(A)
+    # No row is in the third one.
+    wait_for(
+        lambda: "no partition on this node takes the rows of public.a2 of" in nodes.error(A),
+        what="the refusal",
+    )
+    assert nodes.leaf.execute("select id from a") == [(7,)]
+    told = nodes.error(A).partition("in the database of this node: ")[2]
+    statement, _, then = told.partition("; ")
+    assert then == "the copy then restarts automatically"
+    nodes.leaf.execute(statement)
+    wait_for(lambda: nodes.state(A) == "ok", what="the copy")
+    nodes.wait_end()
+    assert nodes.leaf.execute("select id, tableoid::regclass::text from a order by id") == [
+        (1, "a1"),
+        (11, "a2"),
+    ]
+
+
 @pytest.mark.slow
 def test_copied_rows_are_in_the_partitions_of_their_times(line: Line, tmp_path: Path) -> None:
     root = line.node("root", NodeType.ROOT, schema=SCHEMA)
