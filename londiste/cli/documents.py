@@ -75,6 +75,7 @@ class Failure(TypedDict):
     exit_code -- of the process.
     done -- the steps that were executed before the error.
     lost -- as `resurrect` prints it.
+    equal, tick, tables, failed -- as `compare` prints them: the other tables were compared.
     """
 
     error: str
@@ -83,6 +84,10 @@ class Failure(TypedDict):
     exit_code: int
     done: NotRequired[list[str]]
     lost: NotRequired[dict[str, Any] | None]
+    equal: NotRequired[bool]
+    tick: NotRequired[int]
+    tables: NotRequired[list[dict[str, Any]]]
+    failed: NotRequired[list[dict[str, Any]]]
 
 
 def as_json(document: Mapping[str, Any] | DataclassInstance) -> None:

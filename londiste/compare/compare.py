@@ -64,13 +64,15 @@ def compare_tables(
     *,
     say: Callable[[str], None],
     done: Callable[[TableResult], None],
+    failing: Callable[[Comparison], None] = lambda result: None,
 ) -> Comparison:
     """Compares tables of this node with the root's; ``done`` gets each result as it is known.
 
     Tables that are truncated or rewritten before they are read are compared again, at another
     tick.  Raises StateError on a root, when a table is not in sync or truncated each time, or
     when the worker does not reach the tick in time; UnknownTable for a name that is not
-    replicated on this node.  An error of one table's rows is raised when the others are compared.
+    replicated on this node.  An error of one table is raised when the others are compared and
+    ``failing`` has their results.
     """
     with contextlib.ExitStack() as stack:
         conn = stack.enter_context(open_session(settings))
@@ -87,8 +89,12 @@ def compare_tables(
         failed: dict[str, LondisteError] = {}
         tick = _checksums(parties, conn, asked, found, todo, failed)
         tick, results = _second_look(parties, asked, found, tick, done, failed)
+        result = Comparison(tick, results, failed)
+        if failed:
+            failing(result)
+            raise _first(parties, failed)
         _remember(conn, parties.queue, results, asked)
-        return Comparison(tick, results)
+        return result
 
 
 def _plan(
@@ -148,7 +154,7 @@ def _checksums(
             names = ", ".join(sorted({piece.table.name for piece in left}))
             parties.say(f"truncated or rewritten during the comparison, comparing again: {names}")
         else:
-            raise _moving(names)
+            failed.update((piece.table.name, _moving(piece.table.name)) for piece in left)
     return tick
 
 
@@ -189,9 +195,9 @@ def _separated(
     return again
 
 
-def _moving(names: str) -> StateError:
+def _moving(name: str) -> StateError:
     return StateError(
-        f"tables {names}: truncated or rewritten in each of {_ATTEMPTS} attempts",
+        f"table {name}: truncated or rewritten in each of {_ATTEMPTS} attempts",
         detail="a snapshot from before TRUNCATE or ALTER TABLE does not see the rows",
         hint="compare again when there is less TRUNCATE and ALTER TABLE",
     )
@@ -296,7 +302,7 @@ def _second_look(
     done: Callable[[TableResult], None],
     failed: dict[str, LondisteError],
 ) -> tuple[int, tuple[TableResult, ...]]:
-    """Rechecks all suspects at a later tick.  Raises the first error of a table at the end."""
+    """Rechecks all suspects at a later tick; ``failed`` gets the errors of further tables."""
     readable = {name: state for name, state in found.items() if name not in failed}
     results = {name: _result(state) for name, state in readable.items() if not state.suspects}
     left = {name: state for name, state in readable.items() if state.suspects}
@@ -317,11 +323,8 @@ def _second_look(
                     done(known)
             except TransientError as error:
                 parties.lost(at, error)
-    if failed:
-        raise _first(parties, failed)
-    if left:
-        raise _moving(", ".join(left))
-    return tick, tuple(results[name] for name in found)
+    failed.update((name, _moving(name)) for name in left)
+    return tick, tuple(results[name] for name in found if name in results)
 
 
 def _rechecked(

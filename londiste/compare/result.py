@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from londiste.compare.column_pairing import Pairing
 from londiste.compare.diff import DIFFERS, EXTRA, MISSING, RowDifference
+from londiste.errors import LondisteError
 
 #: Characters of a value that are shown.
 _SHOWN = 200
@@ -56,15 +58,17 @@ class Comparison:
     """What came out: a tick both sides were at, and the tables in the order of the node.
 
     tick_id -- of what was read last.
+    failed -- why further tables could not be compared, by their names.
     """
 
     tick_id: int
     tables: tuple[TableResult, ...]
+    failed: Mapping[str, LondisteError] = field(default_factory=dict)
 
     @property
     def equal(self) -> bool:
-        """Every table is."""
-        return all(result.equal for result in self.tables)
+        """Every table is, and was compared."""
+        return not self.failed and all(result.equal for result in self.tables)
 
 
 def as_json(table: Pairing, difference: RowDifference) -> dict[str, Any]:

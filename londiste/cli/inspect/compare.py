@@ -7,7 +7,8 @@ from typing import TypedDict
 
 import click
 
-from londiste.cli import options, output
+from londiste.changes.row_values import stored_error
+from londiste.cli import errors, options, output
 from londiste.cli.documents import Rows
 from londiste.cli.errors import EXIT_DIFFERENT
 from londiste.cli.inspect.common import ComparedTable, announce, row
@@ -15,18 +16,29 @@ from londiste.compare import accept, audit
 from londiste.compare import compare as run
 from londiste.compare import context as parties
 from londiste.compare import result as found
-from londiste.errors import UsageError
+from londiste.errors import LondisteError, UsageError
 from londiste.replication import renamed_tables
 from londiste.replication.coverage import Audited
 from londiste.settings import WorkerSettings
 
 
+class FailedTable(TypedDict):
+    """A table that could not be compared: not known whether it is equal."""
+
+    table: str
+    error: str
+
+
 class Compared(TypedDict):
-    """The result of the comparison at one tick."""
+    """The result of the comparison at one tick.
+
+    failed -- tables that could not be compared; the document is then that of the error, too.
+    """
 
     equal: bool
     tick: int
     tables: list[ComparedTable]
+    failed: list[FailedTable]
 
 
 class Coverage(TypedDict):
@@ -123,23 +135,49 @@ def compare(
         return 0
     whole = not where and not count_only
     before = accept.doubts(settings) if whole else {}
-    result = run.compare_tables(settings, asked, say=output.message, done=announce)
+    kept: list[found.Comparison] = []
+    try:
+        result = run.compare_tables(
+            settings, asked, say=output.message, done=announce, failing=kept.append
+        )
+    except LondisteError:
+        for result in kept:
+            with errors.also_told(**_document(result)):
+                if not as_json:
+                    _print(result, count_only)
+                _accept(settings, result, before)
+                raise
+        raise
     if as_json:
-        output.as_json(
-            Compared(
-                equal=result.equal, tick=result.tick_id, tables=[row(r) for r in result.tables]
-            )
-        )
+        output.as_json(_document(result))
     else:
-        output.table(
-            ["table", "equal", "rows_root", "rows_here", "missing", "extra", "differs"],
-            [
-                [r.table, r.equal, r.rows_root, r.rows_node, *_counts(r, count_only)]
-                for r in result.tables
-            ],
-        )
+        _print(result, count_only)
     _accept(settings, result, before)
     return 0 if result.equal else EXIT_DIFFERENT
+
+
+def _document(result: found.Comparison) -> Compared:
+    return Compared(
+        equal=result.equal,
+        tick=result.tick_id,
+        tables=[row(r) for r in result.tables],
+        failed=[
+            FailedTable(table=name, error=stored_error(why)) for name, why in result.failed.items()
+        ],
+    )
+
+
+def _print(result: found.Comparison, count_only: bool) -> None:
+    output.table(
+        ["table", "equal", "rows_root", "rows_here", "missing", "extra", "differs"],
+        [
+            *(
+                [r.table, r.equal, r.rows_root, r.rows_node, *_counts(r, count_only)]
+                for r in result.tables
+            ),
+            *([name, "failed", *["-"] * 5] for name in result.failed),
+        ],
+    )
 
 
 def _accept(

@@ -355,6 +355,15 @@ def test_a_table_whose_rows_cannot_be_read_does_not_stop_the_others(
     assert "division by zero" in done.err
     assert "table public.t; the other tables were compared" in done.err
     assert "public.other missing here: id='1002'" in done.err
+    rows = [tuple(text.split()[:2]) for text in done.out.splitlines()]
+    assert rows == [("table", "equal"), ("public.other", "no"), ("public.t", "failed")]
+    done = line.run(leaf, "compare", "--where", "1 / (id - 5) is not null", "--json")
+    told = json.loads(done.out)
+    assert done.code == told["exit_code"] == 1 and "division by zero" in told["error"]
+    ((other,), (failed,)) = told["tables"], told["failed"]
+    assert not told["equal"] and failed["table"] == "public.t"
+    assert "division by zero" in failed["error"]
+    assert (other["table"], other["equal"], other["missing"]) == ("public.other", False, 1)
 
 
 @pytest.mark.parametrize("silent", ["root", "leaf"])
