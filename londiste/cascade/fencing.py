@@ -19,8 +19,8 @@ import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from londiste.cascade import create_hint, topology
 from londiste.cascade import sqlapi as nodes
-from londiste.cascade import topology
 from londiste.cascade.model import Member, NodeInfo, NodeType
 from londiste.cascade.own_consumers import GRAVESTONE
 from londiste.cascade.switching import operation_log
@@ -144,17 +144,23 @@ def combined_anew(conn: Connection, queue: str) -> str:
     conn -- on its database.
     """
     info = nodes.get_node_info(conn, queue)
-    leaves = {part: nodes.get_node_info(conn, part).name for part in info.target_for}
+    leaves = {part: nodes.get_node_info(conn, part) for part in info.target_for}
     if not leaves:
         return ""
     drops = [
-        f"with the settings of queue {part}: londiste drop-node {argument(leaf)}"
+        f"with the settings of queue {part}: londiste drop-node {argument(leaf.name)}"
         for part, leaf in leaves.items()
     ]
+    creates = [
+        f"with the settings of queue {part}: {create_hint.like(conn, leaf)}, and londiste"
+        " add-table TABLE"
+        for part, leaf in leaves.items()
+    ]
+    where = create_hint.location_of(conn, queue, info.name)
+    stand_by = create_hint.create(NodeType.BRANCH, info.name, where)
     return (
         f"{'; '.join(drops)}; with the settings of queue {queue}: londiste drop-node"
-        f" {argument(info.name)}, and londiste create-branch; with the settings of each leaf:"
-        f" londiste create-leaf --merge {argument(queue)}, and londiste add-table"
+        f" {argument(info.name)}, and {stand_by}; {'; '.join(creates)}"
     )
 
 
@@ -188,11 +194,13 @@ class Fence:
             )
         if not other.keeps:
             # The command drop-node would drop a new node of that name everywhere.
+            where, above = (create_hint.location_of(conn, queue, one) for one in (name, other.name))
+            create = create_hint.create(NodeType.BRANCH, name, where, provider=above)
             raise StateError(
                 f"root {name} of queue {queue} was replaced by {other.name}: writes are refused",
                 detail=f"{kept}; {name} cannot rejoin, because it was dropped from the cascade",
                 hint="save these events; then, in its database: select pgq_node.drop_node"
-                f"({literal(queue)}, {literal(name)}), and londiste create-branch {word(ours)}",
+                f"({literal(queue)}, {literal(name)}), and {create}",
             )
         raise StateError(
             f"root {name} of queue {queue} was replaced by {other.name}: writes are refused",

@@ -81,7 +81,7 @@ class OwnConsumer:
             name = argument(self.node)
             return (
                 f"node {self.node} cannot rejoin; create it again: londiste drop-node {name},"
-                f" then londiste create-branch {name}"
+                f" then londiste create-branch {name} --provider DSN"
             )
         match self.kind:
             case ConsumerKind.WATERMARK:

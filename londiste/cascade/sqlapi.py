@@ -370,6 +370,6 @@ def _no_node(conn: Connection, queue: str, detail: str = "") -> UnknownNode:
     return UnknownNode(
         f"{describe_dsn(conn.info.dsn)} is not a node of queue {queue}",
         detail=detail,
-        hint="create it: londiste create-root, create-branch or create-leaf;"
-        " or correct queue_name or db in the settings",
+        hint="create it: londiste create-root NAME, or londiste create-leaf NAME --provider DSN"
+        " (create-branch, to forward events); or correct queue_name or db in the settings",
     )

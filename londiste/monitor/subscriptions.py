@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+from londiste.cascade import create_hint
 from londiste.cascade.model import NodeInfo, NodeType, Subscriber
 from londiste.cascade.own_consumers import GRAVESTONE
 from londiste.db.ddl import literal
-from londiste.db.names import argument
+from londiste.db.names import argument, word
 
 
 def providers(settled: Iterable[NodeInfo]) -> dict[str, str]:
@@ -63,10 +64,10 @@ def lost_queue(queue: str, node: NodeInfo) -> str:
             "it does not exist any more: writes to replicated tables may fail, and no node gets"
             " events;"
             f" hint: in the database of node {node.name}: {drop}; then create all nodes again,"
-            " first: londiste create-root"
+            f" first: londiste create-root {word(node.name)}"
         )
     return (
         "it does not exist any more: the worker fails, and nodes below get no events;"
         f" hint: londiste drop-node {argument(node.name)}; then create the node again:"
-        " londiste create-branch"
+        f" {create_hint.create(NodeType.BRANCH, node.name, provider=node.provider_location)}"
     )

@@ -19,6 +19,8 @@ ROOT = Path(londiste.__file__).parents[1]
 #: Functions that quote for the shell, or return no text of users.
 QUOTING = {
     "argument",
+    "create_hint.create",
+    "create_hint.like",
     "db_option",
     "dict.fromkeys",
     "len",

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 import psycopg
 from psycopg import conninfo
 
-from londiste.cascade import copied_database, original
+from londiste.cascade import copied_database, create_hint, original
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.commands import location_check, node_name, queue_settings
 from londiste.cascade.commands.upstream import Upstream, upstream
@@ -212,7 +212,8 @@ def _combined_root(
             hint=f"give --merge {existing.combined_queue}"
             if existing.combined_queue
             else "omit --merge; or create the leaf again: londiste drop-node"
-            f" {word(node.name)}, then create-leaf --merge",
+            f" {argument(node.name)}, then"
+            f" {create_hint.create(NodeType.LEAF, node.name, merge=combined)}",
         )
     if combined is None:
         return None
@@ -227,7 +228,8 @@ def _combined_root(
             f"{describe_dsn(node.dsn)} is not a root or branch of queue {combined}",
             detail=f"queue {queue} can merge only into a queue of its own database",
             hint=f"first, with the settings of queue {combined} (queue_name = {combined}):"
-            " londiste create-root, or on a stand-by londiste create-branch",
+            " londiste create-root NAME, or on a stand-by londiste create-branch NAME --provider"
+            " DSN",
         )
     if here.type is NodeType.ROOT:
         return here.name, node.dsn
@@ -237,7 +239,7 @@ def _combined_root(
             f"root {way.root.name} of queue {combined} has no leaf of queue {queue}",
             detail=f"queue {combined} carries no events of queue {queue}",
             hint=f"first, on node {way.root.name} with the settings of queue {queue}: londiste"
-            f" create-leaf --merge {word(combined)}",
+            f" create-leaf NAME --provider DSN --merge {word(combined)}",
         )
     return way.root.name, way.root_dsn
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TypeAlias
 from uuid import UUID
 
-from londiste.cascade import original
+from londiste.cascade import create_hint, original
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.commands.create_node import RegisterLocation
 from londiste.cascade.model import NodeInfo, NodeType
@@ -434,6 +434,13 @@ def _subscription(
             info.worker,
             tick,
             timeout,
+            create_hint.again(
+                info.type,
+                info.name,
+                location,
+                provider=scene.topology.views[provider].member.location,
+                merge=info.combined_queue,
+            ),
             lambda: position_check.recall(sites.at(place.dsn), queue, info.worker),
             undo,
         ),

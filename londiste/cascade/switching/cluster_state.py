@@ -218,5 +218,5 @@ def refuse_leaf(info: NodeInfo, what: str) -> None:
             f"node {info.name} is a leaf: {what}",
             detail="a leaf keeps no queue for other nodes",
             hint="choose a branch; or create one, with the settings of a new node: londiste"
-            " create-branch NAME",
+            " create-branch NAME --provider DSN",
         )

@@ -63,8 +63,9 @@ def survivors(
         raise StateError(
             "no branch is left that can take over",
             detail="a leaf keeps no queue for other nodes",
-            hint="create a new root: londiste create-root in a database with the tables, then"
-            " create-leaf and add-table --expect-sync for the others",
+            hint="create a new root, in a database with the tables: londiste create-root NAME;"
+            " then, for the others: londiste create-leaf NAME --provider DSN, and londiste"
+            " add-table TABLE --expect-sync",
         )
     best = max(branches, key=lambda n: (n.last_tick, n.name))
     ahead = tuple(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from londiste.cascade import create_hint
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.fencing import combined_anew
 from londiste.cascade.model import Member, NodeInfo, NodeType
@@ -24,8 +25,6 @@ from londiste.db.queries import first
 from londiste.errors import NodeBusy, NodeUnreachable, StateError
 from londiste.orchestration.connections import Connections
 from londiste.pgq import queues
-
-ANEW = "create it again: londiste drop-node {0}, then londiste create-branch"
 
 
 @dataclass(frozen=True)
@@ -119,7 +118,7 @@ def _keeper(
         if not found
         else f"several nodes keep events for {info.name}: {', '.join(sorted(found))}",
         detail="so its last common tick is ambiguous",
-        hint=ANEW.format(info.name),
+        hint=_anew(scene, info.name, others[0] if len(others) == 1 else ""),
     )
 
 
@@ -140,8 +139,17 @@ def _same_tick(
         why,
         detail="its database is older than what others have read from it: it was restored, or has"
         " lost transactions in a crash",
-        hint=ANEW.format(old.name),
+        hint=_anew(scene, old.name, new.name),
     )
+
+
+def _anew(scene: ClusterState, name: str, provider: str) -> str:
+    """How a root that cannot rejoin becomes a branch; provider -- '' where it is not known."""
+    where = {name: view.member.location for name, view in scene.topology.views.items()}
+    way = create_hint.again(
+        NodeType.BRANCH, name, where.get(name, ""), provider=where.get(provider, "")
+    )
+    return f"create it again: {way}"
 
 
 def _facts(conn: Connection, queue: str, tick: int) -> object:
@@ -166,14 +174,16 @@ def _subscribers(scene: ClusterState, old: NodeInfo, new: NodeInfo, tick: int) -
 def _below_anew(scene: ClusterState, node: NodeInfo, new: NodeInfo) -> str:
     """How a node with diverged events is made again, as a hint; the old root rejoins between."""
     members = {name: view.member for name, view in scene.topology.views.items()}
-    leaf = node.type is NodeType.LEAF
-    create = "londiste create-leaf" if leaf else "londiste create-branch"
-    merge = f" --merge {word(node.combined_queue)}" if node.combined_queue else ""
+    create = create_hint.create(
+        node.type,
+        node.name,
+        members[node.name].location,
+        provider=members[new.name].location,
+        merge=node.combined_queue,
+    )
     return (
         f"create it again: londiste drop-node {argument(node.name)}; then repeat the command; and,"
-        f" with the settings of {node.name}: {create} {word(node.name)}"
-        f" {word(members[node.name].location)}"
-        f" --provider {word(members[new.name].location)}{merge}"
+        f" with the settings of {node.name}: {create}"
     )
 
 

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 
 import psycopg
 
+from londiste.cascade import create_hint
 from londiste.cascade.fencing import combined_anew
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.cascade.switching import change_provider, operation_log
@@ -171,7 +172,11 @@ def prepare(
     after: list[Step] = [BecomeBranch(there, queue, ticket, new)]
     if old.type is not NodeType.BRANCH:
         # Once it is a branch its worker reads, and must not be set back to where it began.
-        after.insert(0, Subscribe(here, queue, old.name, old.worker, last_tick, timeout))
+        where = {name: view.member.location for name, view in scene.topology.views.items()}
+        again = create_hint.again(
+            NodeType.BRANCH, old.name, where.get(old.name, ""), provider=where.get(new, "")
+        )
+        after.insert(0, Subscribe(here, queue, old.name, old.worker, last_tick, timeout, again))
     if from_node != new:
         # Behind the end of the change nobody would look for it at the old root again.
         needed = from_node == old.name

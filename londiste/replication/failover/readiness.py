@@ -173,7 +173,7 @@ def filling_findings(
     return [
         PromotionBlocker(
             f"queue {queue} fills table {table} of {root}, and not of {node}",
-            f"create-leaf, londiste add-table {argument(table)}",
+            f"create-leaf NAME --provider DSN, londiste add-table {argument(table)}",
             queue,
             f"with the settings of queue {queue} on {root}: londiste remove-table"
             f" {argument(table)}; then, after the switchover, ",
@@ -208,7 +208,7 @@ def part_findings(
         return [
             PromotionBlocker(
                 f"queue {part}, which merges into {combined}, has no leaf on {node}",
-                f"create-leaf --merge {word(combined)}",
+                f"create-leaf NAME --provider DSN --merge {word(combined)}",
                 part,
             )
         ]

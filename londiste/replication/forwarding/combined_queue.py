@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 
+from londiste.cascade import create_hint
 from londiste.cascade.model import WorkerState
 from londiste.changes.decode import decode_all
 from londiste.changes.kinds import is_message, is_truncate
@@ -285,7 +286,8 @@ def require_combined(state: WorkerState) -> None:
             detail="its rows would exist on this node only, and on no stand-by",
             hint=f"make this database a root or branch of {state.combined_queue} again; or drop"
             f" the leaf and create it without --merge: londiste drop-node"
-            f" {argument(state.name)}, then create-leaf",
+            f" {argument(state.name)}, then"
+            f" {create_hint.create(state.type, state.name, provider=state.provider_location)}",
         )
 
 

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Sequence
 from datetime import timedelta
 
+from londiste.cascade import create_hint
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType, WorkerState
 from londiste.db.connection import Connection
@@ -119,27 +120,28 @@ def _other_way(state: WorkerState, target: Connection, facts: PositionFacts) -> 
         for one in nodes.get_subscriber_info(target, state.queue):
             at = position_check.look(target, state.queue, one.worker, None, 0).finished_tick
             (ahead if (at or 0) > common else behind).append(one.name)
-        return branch_way(state.name, ahead, behind)
+        return branch_way(state.name, ahead, behind, state.provider_location)
     if state.type is not NodeType.LEAF or state.combined_type is NodeType.BRANCH:
         return None
     mine = [t for t in tables.get_table_list(target, state.queue) if t.local]
     return merged_tables.order(target, nodes.get_node_info(target, state.queue), mine, lost=True)
 
 
-def branch_way(branch: str, ahead: Sequence[str], behind: Sequence[str]) -> str:
+def branch_way(branch: str, ahead: Sequence[str], behind: Sequence[str], provider: str) -> str:
     """Hint for a branch that cannot continue: it and some of its subscribers are created again.
 
     Pure.
 
     ahead -- subscribers that have applied ticks which no other provider has.
     behind -- the other ones: they continue at the provider of the branch.
+    provider -- the location of that provider.
     """
     steps = []
     if behind or not ahead:
         whose = f"subscribers {', '.join(behind)}" if ahead else "its subscribers"
         steps.append(f"switch {whose} to another provider (londiste change-provider)")
     steps += [f"londiste drop-node {argument(name)}" for name in (*ahead, branch)]
-    again = "londiste create-branch"
+    again = create_hint.create(NodeType.BRANCH, branch, provider=provider)
     if ahead:
         again += f", and create {', '.join(ahead)} again: no other provider has its position"
     return f"{', then '.join(steps)}, then {again}"

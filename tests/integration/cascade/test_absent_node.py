@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 
 from londiste.cascade import fencing
@@ -109,7 +111,9 @@ def test_leaf_marked_as_failed_resumes_at_its_position(
     root.db.execute("delete from pgq.tick where tick_id < (select max(tick_id) from pgq.tick)")
     refused = londiste(root.db, *again)
     assert refused.code == 3
-    assert "londiste drop-node leaf, then create-leaf" in refused.err
+    assert "londiste drop-node leaf; then, with the settings of leaf: londiste" in refused.err
+    where = [shlex.quote(node.dsn) for node in (leaf, root)]
+    assert f"create-leaf leaf {where[0]} --provider {where[1]}" in refused.err
 
 
 def test_drop_node_completes_if_its_database_has_a_new_node(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shlex
 import signal
 from collections.abc import Callable
 
@@ -271,7 +272,10 @@ def test_a_node_that_is_ahead_of_the_new_root_never_reads_from_it(line: Line) ->
         refused_now = line.run(leaf, *change)
         assert refused_now.code == 3, str(refused_now)
         assert f"tick {lost} is another tick" in refused_now.err
-        assert "create it again: londiste drop-node leaf, then create-leaf" in refused_now.err
+        again = "create it again: londiste drop-node leaf; then, with the settings of leaf: "
+        where = [shlex.quote(node.database.dsn) for node in (leaf, branch)]
+        create = f"londiste create-leaf leaf {where[0]} --provider {where[1]}"
+        assert again + create in refused_now.err.replace(f" -c {leaf.config}", "")
         # Nothing had begun.
         assert line.run(leaf, *change, "--rollback").code == 3
         # A worker does not trust the number either, whoever has registered it.

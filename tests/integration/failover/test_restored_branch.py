@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 
 from londiste.cascade.model import NodeType
 from londiste.pgq import rebase
@@ -80,7 +81,8 @@ def test_a_branch_with_another_history_is_told_to_be_created_again(line: Line) -
     assert "is another tick" in refused.err
     # The order that a branch refuses is nobody's advice.
     assert "--force-resync" not in _hint(refused)
-    assert "londiste create-branch" in _hint(refused)
+    where = shlex.quote(root.database.dsn)
+    assert f"londiste create-branch branch --provider {where}" in _hint(refused)
     assert _hint(_refused(line, branch, "--rewind", "--force-resync")) == _hint(refused)
     assert branch.database.execute(ROWS) == [(1,)]
 

@@ -101,7 +101,7 @@ def test_a_stand_by_without_the_same_leaves_does_not_become_the_root(
     said = refused(f"{ALL}@second", "switchover")
     assert "queue two, which merges into all, has no leaf on second" in said
     assert "table public.t of queue one is not replicated by its leaf on second" in said
-    assert "create-leaf --merge all" in said
+    assert "create-leaf NAME --provider DSN --merge all" in said
     assert combined.kind("first") == "root"
     assert not combined.at["first"].value("select queue_disable_insert from pgq.queue")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -32,6 +33,7 @@ def test_its_hint_can_be_followed(combined: Combined, capsys: pytest.CaptureFixt
         combined.here(f"{ALL}@second", "takeover", "first", "--failover", "--timeout", "0")
     config = str(combined.config(f"{ALL}@first"))
     said = []
+    first = combined.at["first"].dsn
     for args in (("worker", "--once"), ("resurrect", "--node", "first")):
         capsys.readouterr()
         assert run_command(cli, ["-c", config, *args]) == 3
@@ -40,10 +42,15 @@ def test_its_hint_can_be_followed(combined: Combined, capsys: pytest.CaptureFixt
     assert plain[0] == plain[1]
     assert plain[0].split("; ") == [
         *(f"with the settings of queue {part}: londiste drop-node first" for part in PARTS),
-        f"with the settings of queue {ALL}: londiste drop-node first, and londiste create-branch",
-        "with the settings of each leaf: londiste create-leaf --merge all, and londiste add-table",
+        f"with the settings of queue {ALL}: londiste drop-node first, and londiste create-branch"
+        f" first {shlex.quote(first)} --provider DSN",
+        *(
+            f"with the settings of queue {part}: londiste create-leaf first {shlex.quote(first)}"
+            f" --provider {shlex.quote(combined.at[part].dsn)} --merge {ALL}, and londiste"
+            " add-table TABLE"
+            for part in PARTS
+        ),
     ]
-    first = combined.at["first"].dsn
     for part in PARTS:
         combined.here(f"{part}@first", "drop-node", "first")
     combined.here(f"{ALL}@first", "drop-node", "first")

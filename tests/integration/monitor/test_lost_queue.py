@@ -34,6 +34,6 @@ def test_a_node_without_its_queue_is_dropped(nodes_of: Nodes, londiste: CommandL
     assert londiste(root.db, "add-table", "fruit").code == 0
     lose_queue(root)
     first, _, rest = remedy(root, londiste).partition("; ")
-    assert rest == "then create all nodes again, first: londiste create-root"
+    assert rest == "then create all nodes again, first: londiste create-root root"
     root.db.execute(first.partition("in the database of node root: ")[2])
     root.db.execute("insert into fruit values (1)")

@@ -142,7 +142,7 @@ def test_a_new_root_needs_the_same_leaves_with_the_same_tables() -> None:
     (unknown,) = part_findings("n2", "one", [], [here], "all")
     assert (unknown.mend, unknown.queue) == ("remove-table public.t", "one")
     (missing,) = part_findings("n2", "one", [here], None, "all")
-    assert missing.mend == "create-leaf --merge all"
+    assert missing.mend == "create-leaf NAME --provider DSN --merge all"
 
 
 def test_options_that_a_standby_cannot_repeat_are_refused() -> None:

@@ -47,6 +47,7 @@ class SetPaused(AtNode):
 class Subscribe(AtNode):
     """Registers a node as subscriber of ``at``, from the tick that ``tick`` returns.
 
+    again -- the commands that create the node again, below ``at``.
     known -- what the node has stored of that tick, if there is a record.
     undo -- the command that undoes the change that this step is part of.
     """
@@ -55,6 +56,7 @@ class Subscribe(AtNode):
     worker: str
     tick: Callable[[], int]
     timeout: float
+    again: str
     known: Callable[[], KnownPosition | None] = lambda: None
     undo: str = ""
 
@@ -88,7 +90,9 @@ class Subscribe(AtNode):
                 gone = isinstance(error, StateError)
                 error.say_more(
                     f"node {self.node} is at tick {tick}, which {self.at.name} does not have",
-                    hint=f"choose another provider, or {self._again()}" if gone else "",
+                    hint=f"choose another provider, or create it again: {self.again}"
+                    if gone
+                    else "",
                 )
                 raise
 
@@ -107,17 +111,13 @@ class Subscribe(AtNode):
         if other is not None:
             raise self._diverged(tick, other, undo)
 
-    def _again(self) -> str:
-        return (
-            f"create it again: londiste drop-node {word(self.node)}, then create-leaf or"
-            " create-branch"
-        )
-
     def _diverged(self, tick: int, reason: str, undo: str) -> StateError:
         return StateError(
             f"node {self.node} is at tick {tick} and has events that {self.at.name} does not have",
             detail=reason,
-            hint=f"{undo}; then {self._again()}" if undo else self._again(),
+            hint=f"{undo}; then create it again: {self.again}"
+            if undo
+            else f"create it again: {self.again}",
         )
 
 

@@ -7,12 +7,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from londiste.cascade import create_hint
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.commands.create_node import AnnounceParts
 from londiste.cascade.model import NodeType
 from londiste.cascade.switching import operation_log
 from londiste.cascade.switching.steps.notes import AtNode, EndsRecord, NodeAddress, Ticket
-from londiste.db.names import word
+from londiste.db.names import argument
 from londiste.errors import Deadlock, LockTimeout, LondisteError, StateError
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.lock_retry import LockHolder, in_the_way, lock_holders
@@ -103,18 +104,21 @@ class EqualParts:
                 f"queues that merge into {self.queue} are at different ticks on {self.old.name}"
                 f" and {self.new.name}",
                 detail="; ".join(different),
-                hint=f"create the leaves on node {self.new.name} again, with the settings of each:"
-                f" londiste drop-node, then create-leaf --merge {word(self.queue)}",
+                hint="create the leaves again: " + "; ".join(different.values()),
             )
 
-    def _differences(self, sites: Connections) -> list[str]:
+    def _differences(self, sites: Connections) -> dict[str, str]:
+        """The different ticks, and how the leaf on the new node is created again."""
         there, here = sites.at(self.old.dsn), sites.at(self.new.dsn)
-        found = []
+        found = {}
         for part in nodes.get_node_info(there, self.queue).target_for:
             theirs, mine = nodes.get_node_info(there, part), nodes.find_node_info(here, part)
             # A missing one was reported before, and the operator proceeds without it.
             if mine is not None and mine.last_tick != theirs.last_tick:
-                found.append(f"{part}: {theirs.last_tick} and {mine.last_tick}")
+                found[f"{part}: {theirs.last_tick} and {mine.last_tick}"] = (
+                    f"with the settings of queue {part} on {self.new.name}: londiste drop-node"
+                    f" {argument(mine.name)}, then {create_hint.like(here, mine)}"
+                )
         return found
 
 
