@@ -73,6 +73,8 @@ class Pairing:
     unknown -- columns that have values here which cannot be worked out from the root's.
     skipped -- columns that one side has alone, or that cannot be compared.
     unread -- those of them that the root has, and whose values replication carries.
+    lacking -- those of them that this node does not store: their values are lost.  None where only
+        rows are counted.
     computed -- those that are generated on both sides, with other expressions.
     lossy -- compared columns whose types here may keep only a part of the root's values.
     unique_here -- this node never has two rows of a key; it can if the key is deferrable, which
@@ -100,6 +102,7 @@ class Pairing:
     unknown: frozenset[str] = frozenset()
     skipped: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
+    lacking: tuple[str, ...] = ()
     computed: tuple[str, ...] = ()
     lossy: tuple[str, ...] = ()
     unique_here: bool = False
@@ -235,6 +238,9 @@ def pairing(
     node_info, here = _columns(node, pair.dest, "on this node")
     names, skipped = shared_columns(there, here, wants)
     computed = computed_otherwise(there, here, wants)
+    # Rules give others another name here.
+    carried = {c.name for c in there if not c.generated} - dict(wants.renamed).keys()
+    lacking = tuple(name for name in skipped if name in carried)
     skipped = tuple(sorted({*skipped, *computed}))
     left, right = {c.name: c for c in there}, {c.name: c for c in here}
     own_key, checked = _own_key(node, node_info)
@@ -283,6 +289,7 @@ def pairing(
         unknown=unknown,
         skipped=skipped,
         unread=tuple(name for name in skipped if name in left and name not in computed),
+        lacking=() if count_only else lacking,
         computed=computed,
         lossy=tuple(n for n in names if n not in masked and is_lossy(left[n], right[n])),
         unique_here=bool(key) and key == own_key and checked,

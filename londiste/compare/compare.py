@@ -350,7 +350,7 @@ def _rechecked(
                     table,
                     state.rows_root,
                     state.rows_node,
-                    not (differences or state.more or state.unequal),
+                    not (differences or state.more or state.unequal or table.lacking),
                     tuple(differences),
                     state.more,
                     max(0, len(state.suspects) - len({d.key for d in differences})),
@@ -388,7 +388,7 @@ def _result(state: _Found) -> TableResult:
         state.pairing,
         state.rows_root,
         state.rows_node,
-        not state.unequal and not state.more,
+        not (state.unequal or state.more or state.pairing.lacking),
         ranges=state.ranges,
         ranges_known=state.known,
     )

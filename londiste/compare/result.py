@@ -20,7 +20,8 @@ class TableResult:
     """What is known of one table.
 
     rows_root, rows_node -- at the tick of the comparison; of the ranges that were looked at now.
-    equal -- every row is the same, or was when suspects were looked at again.
+    equal -- every row is the same, or was when suspects were looked at again, and this node stores
+        all columns that replication carries.
     differences -- the rows that are not, at the tick of the second look.
     more -- there are more of them than was asked for.
     healed -- suspects that were the same at the second look.

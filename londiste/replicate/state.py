@@ -17,13 +17,13 @@ from londiste.db.connection import Connection
 from londiste.db.names import argument
 from londiste.errors import StateError
 from londiste.monitor import lag
-from londiste.monitor.captures import losses
 from londiste.monitor.lag import Position
 from londiste.monitor.queues.model import Finding
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.daemons import worker_runs
 from londiste.pgq import queues
 from londiste.replicate.databases import Replication, node_of
+from londiste.replicate.losses import Lost, look_for_losses, losses_of
 from londiste.replication import sqlapi as tables
 from londiste.replication.ddl.failures import choices
 from londiste.replication.ddl.sqlapi import State, get_scripts
@@ -38,10 +38,6 @@ _TICK_PATIENCE = 10.0
 _ENDED = (Life.GONE, Life.HUNG, Life.STOPPED)
 #: States of a table as stored, until its rows are there.
 _BEFORE_ROWS = (None, "in-copy")
-
-
-#: The findings by queue, and in it by database.
-Lost = Sequence[Sequence[Sequence[Finding]]]
 
 
 class Held(NamedTuple):
@@ -247,18 +243,6 @@ def look_at_all(
     ]
 
 
-def look_for_losses(sites: Connections, replications: Sequence[Replication]) -> Lost:
-    """What keeps changes of tables from the databases, or from those below.
-
-    Slower than the state: if there is something, each table is looked at.
-    """
-    return [[_losses(sites.at(side.dsn), one.queue) for side in one.all] for one in replications]
-
-
-def _losses(conn: Connection, queue: str) -> list[Finding]:
-    return losses.find(conn, queue) if node_of(conn, queue) is not None else []
-
-
 def _lacking(state: NodeState, found: Sequence[Finding]) -> NodeState:
     """Pure: the state of a node with what keeps changes of its tables from it."""
     errors = (*state.errors, *(one.what for one in found))
@@ -385,7 +369,7 @@ def _placed(
 def look_at_silent(sites: Connections, target: Endpoint, queue: str) -> NodeState:
     """Asks a target whose source does not answer."""
     state = look_at_target(sites, target, queue)
-    return _lacking(state, losses.find(sites.at(target.dsn), queue))
+    return _lacking(state, losses_of(sites.at(target.dsn), queue))
 
 
 def look_at_target(sites: Connections, target: Endpoint, queue: str) -> NodeState:

@@ -7,6 +7,7 @@ from typing import Any, NotRequired, TypedDict
 from londiste.cli import output
 from londiste.compare import result as found
 from londiste.compare.diff import DIFFERS, EXTRA, MISSING
+from londiste.db.names import argument
 
 
 def announce(result: found.TableResult) -> None:
@@ -17,7 +18,14 @@ def announce(result: found.TableResult) -> None:
         output.message(f"{result.table}: more rows differ; --limit sets the maximum")
     if result.healed:
         output.message(f"{result.table}: {result.healed} rows differed, and were equal later")
-    if not result.equal and not result.differences:
+    lacking = result.pairing.lacking
+    if lacking:
+        output.message(
+            f"{result.table}: columns of the root that this node does not store were not compared:"
+            f" {', '.join(lacking)}; londiste columns {argument(result.table)} --add"
+        )
+    same = bool(lacking) and result.rows_root == result.rows_node
+    if not result.equal and not result.differences and not same:
         output.message(
             f"{result.table}: differs: {result.rows_root} rows on the root,"
             f" {result.rows_node} rows on this node"

@@ -23,7 +23,7 @@ from londiste.orchestration import daemons
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.daemons import Daemons
 from londiste.replicate import daemons as ours
-from londiste.replicate import presence, queue_list, setup, state
+from londiste.replicate import losses, presence, queue_list, setup, state
 from londiste.replicate.asked import Asked
 from londiste.replicate.databases import NAME, ReplicateSettings, Replication, clean
 from londiste.settings import cascade_file
@@ -54,7 +54,7 @@ def stay(
     Raises StateError when they do not get in sync without an operator.
     """
     failing, next_watch, next_losses, forgotten = "", 0.0, 0.0, not until_sync
-    lost: state.Lost = ()
+    lost: losses.Lost = ()
     sites = replications[0].sites()
     try:
         while not signals.stopping:
@@ -65,8 +65,8 @@ def stay(
                 if not forgotten:
                     state.forget_errors(sites, replications)
                     forgotten = True
-                if time.monotonic() >= next_losses:
-                    lost = state.look_for_losses(sites, replications)
+                if anew := time.monotonic() >= next_losses:
+                    lost = losses.look_for_losses(sites, replications)
                     next_losses = time.monotonic() + _LOSS_PERIOD
                 seen = state.look_at_all(sites, replications, lost)
                 found = state.by_queue(replications, seen)
@@ -84,7 +84,10 @@ def stay(
                 if until_sync and all(one.in_sync for one in found):
                     return True
                 if until_sync and (stopped := state.stop_waiting(found, until_sync)):
-                    raise stopped
+                    if anew or not any(one.losses for one in found):
+                        raise stopped
+                    # The worker may have removed their cause since they were looked for.
+                    next_losses = 0.0
             signals.wait(_PERIOD)
         return True
     finally:
@@ -142,10 +145,10 @@ def status(
     *,
     remove: str,
     placed: state.Placing,
-) -> bool:
+) -> list[state.NodeState]:
     """Prints one line per node, then one for each of several queues, and which daemons do not run.
 
-    True if an error of a node says what to do.
+    Returns the nodes of each queue.
 
     background -- the process that keeps them running; start -- the command that starts it.
     others -- other queues that connect the databases, each with the command that shows it.
@@ -186,7 +189,7 @@ def status(
         output.message(f"start: {start}")
     for worker, text in blocked.items():
         output.warning(f"{worker} cannot run: {text}")
-    return any(one.has_hints for states in found for one in states)
+    return [one for states in found for one in states]
 
 
 def status_without_source(settings: ReplicateSettings, source: str, targets: Sequence[str]) -> None:
@@ -210,10 +213,12 @@ def warn(
     *,
     name_file: bool = True,
     hinted: bool = False,
+    checked: bool = False,
 ) -> None:
     """Warns about tables that cannot be replicated, and about those that lack changes.
 
     name_file -- also prints what the remedies need, and hints that were printed (``hinted``).
+    checked -- the checks before the start have named the columns that are missing.
     """
     conn = sites.at(replications[0].source.dsn)
     queues = [one.queue for one in replications]
@@ -221,9 +226,10 @@ def warn(
         output.warning(f"table {name} {why}")
     found = [
         (side.name, loss)
-        for one, lost in zip(replications, state.look_for_losses(sites, replications), strict=True)
+        for one, lost in zip(replications, losses.look_for_losses(sites, replications), strict=True)
         for side, ours in zip(one.all, lost, strict=True)
         for loss in ours
+        if not (checked and loss.kind == losses.STRUCTURE)
     ]
     for node, loss in found:
         output.warning(f"{node}: {loss.what}: {loss.why}; {loss.do}")
@@ -236,6 +242,28 @@ def name_the_file(asked: Asked) -> None:
     if not asked.saved:
         save_them = asked.repeated("--save", "FILE")
         output.message(f"settings of other commands: {save_them}, then -c FILE --node NAME")
+
+
+def say_how_to_continue(asked: Asked, stop: str) -> None:
+    """Prints what became of the replication, and the commands that continue or remove it.
+
+    stop -- why it has stopped.
+    """
+    output.message(f"{stop}; changes are not replicated until the command runs again")
+    output.message("the source keeps the events until then, which takes disk space")
+    output.message(f"continue:                   {asked.repeated()}")
+    output.message(f"continue in the background: {asked.repeated('--detach')}")
+    output.message(f"remove everything:          {asked.command('--remove')}")
+    name_the_file(asked)
+    if asked.has_passwords:
+        output.message("passwords are not printed: give them again, or store them in ~/.pgpass")
+    output.message("tables stay; --remove --drop-tables also drops those that were created")
+
+
+def say_who_continues(asked: Asked) -> None:
+    """Prints that another process replicates, and the command that shows the state."""
+    output.message("ticker and workers continue in another process")
+    output.message(f"look:              {asked.repeated('--status')}")
 
 
 def wait_for_quiet(sites: Connections, replications: Sequence[Replication]) -> None:

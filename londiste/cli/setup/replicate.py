@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from londiste.cli import errors, options, output
+from londiste.cli.errors import EXIT_DIFFERENT
 from londiste.cli.setup import live_state, preflight
 from londiste.cli.sync_view import sync_view
 from londiste.daemon import pidfile
@@ -146,8 +147,7 @@ def replicate(
             _remove(found, asked, drop_tables=drop_tables)
         return 0
     if status:
-        _status(context, settings, asked)
-        return 0
+        return _status(context, settings, asked)
     found = queue_list.identify_all(settings, source, targets, settings.queues)
     if detach and not explain:
         require_state(*(state_file(settings, source, targets[0], s) for s in ("pid", "log")))
@@ -162,14 +162,14 @@ def replicate(
     try:
         setup.set_up(shares, lambda step: output.message(step.describe()), output.warning)
     except KeyboardInterrupt:
-        _say_how_to_continue(asked, "stopped by SIGINT")
+        live_state.say_how_to_continue(asked, "stopped by SIGINT")
         raise
     for path, content in contents.items():
         save.write(path, content)
         output.message(f"saved {path}; it contains no password: store passwords in ~/.pgpass")
     if contents and not once and not detach:
         if _is_replicated(found):
-            _say_who_continues(asked)
+            live_state.say_who_continues(asked)
             return 0
         if _in_background(settings, asked) is None:
             output.message("replicates until Ctrl-C; --detach continues in the background")
@@ -207,8 +207,12 @@ def _existing(
         return queue_list.concerned(sites, found) if targets else found
 
 
-def _status(context: options.Context, settings: ReplicateSettings, asked: Asked) -> None:
-    """Prints the nodes that answer.  Raises NodeUnreachable afterwards for those that do not."""
+def _status(context: options.Context, settings: ReplicateSettings, asked: Asked) -> int:
+    """Prints the nodes that answer; the exit code.
+
+    Raises NodeUnreachable afterwards for those that do not.
+    """
+    code = 0
     silent = unreachable(settings, (asked.source, *asked.targets))
     for dsn, error in silent.items():
         unreached = isinstance(error, NodeUnreachable)
@@ -226,7 +230,7 @@ def _status(context: options.Context, settings: ReplicateSettings, asked: Asked)
                 errors.pasteable(hint, "--node", node) if node in in_file else at_node(hint, node)
             )
 
-        hinted = live_state.status(
+        nodes = live_state.status(
             found,
             _in_background(settings, asked),
             asked.repeated("--detach"),
@@ -234,12 +238,15 @@ def _status(context: options.Context, settings: ReplicateSettings, asked: Asked)
             remove=asked.command("--remove"),
             placed=placed,
         )
+        code = EXIT_DIFFERENT if any(one.losses for one in nodes) else 0
+        hinted = any(one.has_hints for one in nodes)
         with found[0].sites() as sites:
             live_state.warn(sites, found, asked, hinted=hinted and not in_file)
             for name, below in setup.lacking(sites, found, asked.selection):
                 output.warning(f"table {name} is not replicated on {below}")
     for error in silent.values():
         raise NodeUnreachable.of(error)
+    return code
 
 
 def _connecting(replications: Sequence[Replication]) -> list[str]:
@@ -312,9 +319,9 @@ def _run(
             return live_state.compare(replications, asked.selection)
         watched_only = not children.own
     if watched_only:
-        _say_who_continues(asked)
+        live_state.say_who_continues(asked)
         return EXIT_INTERRUPTED if once else 0
-    _say_how_to_continue(asked, stopped(signals))
+    live_state.say_how_to_continue(asked, stopped(signals))
     return EXIT_INTERRUPTED if once else 0
 
 
@@ -408,7 +415,7 @@ def _checked(replications: Sequence[Replication], asked: Asked, *, name_file: bo
         verdict = preflight.preflight(sites, replications, names, allow_code=selection.allow_code)
         skipped = preflight.require(verdict, taken)
         shares = [share.without(skipped) for share in shares]
-        live_state.warn(sites, replications, asked, name_file=name_file)
+        live_state.warn(sites, replications, asked, name_file=name_file, checked=True)
     for text in queue_list.described(shares, first.settings):
         output.message(text)
     return shares
@@ -424,24 +431,3 @@ def _explain(shares: Sequence[Share]) -> None:
             ),
         ]
     output.steps(found)
-
-
-def _say_how_to_continue(asked: Asked, stop: str) -> None:
-    """Prints what became of the replication, and the commands that continue or remove it.
-
-    stop -- why it has stopped.
-    """
-    output.message(f"{stop}; changes are not replicated until the command runs again")
-    output.message("the source keeps the events until then, which takes disk space")
-    output.message(f"continue:                   {asked.repeated()}")
-    output.message(f"continue in the background: {asked.repeated('--detach')}")
-    output.message(f"remove everything:          {asked.command('--remove')}")
-    live_state.name_the_file(asked)
-    if asked.has_passwords:
-        output.message("passwords are not printed: give them again, or store them in ~/.pgpass")
-    output.message("tables stay; --remove --drop-tables also drops those that were created")
-
-
-def _say_who_continues(asked: Asked) -> None:
-    output.message("ticker and workers continue in another process")
-    output.message(f"look:              {asked.repeated('--status')}")

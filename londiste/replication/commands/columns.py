@@ -6,7 +6,7 @@ has their values; compare the table afterwards or copy it again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from londiste.cascade import sqlapi as nodes
@@ -15,6 +15,7 @@ from londiste.db import owner
 from londiste.db.connection import Connection
 from londiste.db.names import TableName, argument, quote
 from londiste.db.queries import fetch
+from londiste.db.relation import shapes
 from londiste.db.structure.introspect import read
 from londiste.db.structure.types import Column
 from londiste.dsn import describe_dsn
@@ -94,6 +95,25 @@ def differences(
                     f" provider: {what}"
                 )
     return ColumnDifferences(tuple(found), len(pairs), tuple(skipped), tuple(lossy))
+
+
+def lacking(local: Connection, provider: Connection, queue: str) -> dict[TableName, list[str]]:
+    """The stored columns of the provider that local tables lack, by table.
+
+    As ``differences``, but reads names only.
+    """
+    theirs = _local(provider, queue)
+    chosen = [t for t in _local(local, queue).values() if _stored_as_is(t, theirs)]
+    here = shapes(local, [t.dest for t in chosen])
+    there = shapes(provider, [theirs[t.name].dest for t in chosen])
+    found = {}
+    for t in chosen:
+        mine, above = here.get(t.dest), there.get(theirs[t.name].dest)
+        if mine is not None and above is not None:
+            compared = _compared(t, theirs[t.name])
+            missing = [c.name for c in above.columns if not c.generated and compared(c.name)]
+            found[t.name] = [name for name in missing if name not in mine.by_name]
+    return {name: columns for name, columns in found.items() if columns}
 
 
 def plan_add(
@@ -240,14 +260,14 @@ def _pairs(
             hint="with the settings of a subscriber: londiste columns",
         )
     provider = sites.at(sites.reach(node.provider_location, node.provider))
-    mine = {t.name: t for t in tables.get_table_list(local, queue) if t.local}
+    mine = _local(local, queue)
     for name in names:
         if name not in mine:
             raise UnknownTable(
                 f"table {name} is not replicated here",
                 hint=table_meant(str(name), mine, "londiste tables"),
             )
-    theirs = {t.name: t for t in tables.get_table_list(provider, queue) if t.local}
+    theirs = _local(provider, queue)
     chosen = [t for n, t in mine.items() if not names or n in names]
     skipped = []
     for t in chosen:
@@ -258,11 +278,7 @@ def _pairs(
             skipped.append(f"table {t.name} was not compared: its provider does not replicate it")
         elif above.known_rules is None:
             skipped.append(f"table {t.name} was not compared: its provider stores no rows of it")
-    chosen = [
-        t
-        for t in chosen
-        if t.known_rules is not None and t.name in theirs and theirs[t.name].known_rules is not None
-    ]
+    chosen = [t for t in chosen if _stored_as_is(t, theirs)]
     here = _columns(local, [t.dest for t in chosen])
     there = _columns(provider, [theirs[t.name].dest for t in chosen])
     pairs = []
@@ -282,18 +298,28 @@ def _pair(
     here: dict[str, Column],
     there: dict[str, Column],
 ) -> _Pair:
-    """The columns to compare: those that the rules of neither node exclude or change."""
-    rules = [side.known_rules or ALL for side in (table, above)]
-    other = rules[0].changed | {name for pair in rules[0].renamed for name in pair}
-
-    def compared(name: str) -> bool:
-        return name not in other and all(rule.keeps(name) for rule in rules)
-
+    compared = _compared(table, above)
     return _Pair(
         table,
         {name: column for name, column in here.items() if compared(name)},
         {name: column for name, column in there.items() if compared(name)},
     )
+
+
+def _compared(table: ReplicatedTable, above: ReplicatedTable) -> Callable[[str], bool]:
+    """Which columns to compare: those that the rules of neither node exclude or change."""
+    rules = [side.known_rules or ALL for side in (table, above)]
+    other = rules[0].changed | {name for pair in rules[0].renamed for name in pair}
+    return lambda name: name not in other and all(rule.keeps(name) for rule in rules)
+
+
+def _local(conn: Connection, queue: str) -> dict[TableName, ReplicatedTable]:
+    return {t.name: t for t in tables.get_table_list(conn, queue) if t.local}
+
+
+def _stored_as_is(table: ReplicatedTable, theirs: Mapping[TableName, ReplicatedTable]) -> bool:
+    above = theirs.get(table.name)
+    return table.known_rules is not None and above is not None and above.known_rules is not None
 
 
 def _columns(conn: Connection, names: Sequence[TableName]) -> dict[TableName, dict[str, Column]]:

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import sys
 from contextlib import closing
+from functools import partial
 
 import pytest
 
 from londiste.cascade.commands.endpoint import endpoint
 from londiste.cascade.model import NodeType
+from londiste.cli import cli
+from londiste.cli.errors import run
+from londiste.cli.setup import live_state
 from londiste.cli.worker_once import run_once
 from londiste.daemon.signals import Signals
 from londiste.errors import StateError
 from londiste.orchestration.connections import Connections
+from londiste.orchestration.daemons import Daemons
+from londiste.orchestration.daemons import Found as FoundDaemons
+from londiste.replicate.databases import ReplicateSettings, identify
 from londiste.replicate.state import NodeState, look, stop_waiting
 from londiste.replication.worker.worker import Worker
 from londiste.settings import WorkerSettings, load
@@ -155,3 +162,35 @@ def test_a_worker_once_ends_below_a_branch_that_gets_no_tick(
     pause = "select pgq_node.set_consumer_paused('line', 'branch_worker', true)"
     branch.database.execute(pause)
     assert error() == (message, "paused", "londiste resume --node branch; then the same command")
+
+
+def test_a_column_that_the_target_lacks_is_not_in_sync(
+    line: Line, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = line.node("root", NodeType.ROOT, schema=SCHEMA)
+    leaf = line.node("leaf", NodeType.LEAF, root, schema=SCHEMA)
+    line.add(root, "a")
+    line.add(leaf, "a")
+    line.tick()
+    line.once(leaf)
+    dsns = root.database.dsn, leaf.database.dsn
+    found = identify(ReplicateSettings(queue_name=QUEUE), dsns[0], [dsns[1]])
+    nobody = Daemons([], FoundDaemons, hint="")
+    wait = partial(live_state.stay, [found], children=nobody, view=lambda *_: None)
+    status = ["replicate", *dsns, "--queue", QUEUE, "--status"]
+    with closing(Signals()) as signals:
+        leaf.database.execute("alter table a rename id to old")
+        with pytest.raises(StateError) as caught:
+            wait(signals, until_sync="again")
+        remedy = "with the settings of leaf: londiste columns public.a --add"
+        assert caught.value.detail == (
+            "leaf: table public.a has no column id of the source: its values are lost"
+        )
+        assert caught.value.hint == f"{remedy}; then again"
+        assert run(cli, status) == 3
+        shown = capsys.readouterr()
+        assert "leaf: in sync" not in shown.out and "has no column id of the source" in shown.out
+        assert f"its values are lost; {remedy}\n" in shown.err
+        leaf.database.execute("alter table a rename old to id")
+        assert wait(signals, until_sync="again")
+    assert run(cli, status) == 0

@@ -12,7 +12,7 @@ import pytest
 
 from londiste.cascade.commands.endpoint import Endpoint
 from londiste.cascade.daemons import Life
-from londiste.cli.setup import replicate
+from londiste.cli.setup import live_state
 from londiste.cli.worker_once import waiting_for_tick
 from londiste.copy.status import CopyLag, TableStatus
 from londiste.db.names import TableName
@@ -350,5 +350,5 @@ def test_the_last_lines_say_how_other_commands_get_their_settings(
         " then -c FILE --node NAME"
     )
     for saved in (False, True):
-        replicate._say_how_to_continue(Asked("service=a", ("service=b",), None, saved=saved), "end")
+        live_state.say_how_to_continue(Asked("service=a", ("service=b",), None, saved=saved), "end")
         assert (line in capsys.readouterr().err.splitlines()) is not saved
