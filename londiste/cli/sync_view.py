@@ -16,6 +16,7 @@ from londiste.cli import output
 from londiste.cli.copy.progress_display import DisplayedCopy, entries
 from londiste.replicate import state
 from londiste.replicate.state import NodeState
+from londiste.wording import at_node
 
 #: Seconds between prints of numbers where no terminal is.
 _PERIOD = 10.0
@@ -34,7 +35,9 @@ class SyncView(Protocol):
     def __call__(self, copies: Sequence[DisplayedCopy], lines: Sequence[ViewLine]) -> None: ...
 
 
-def shown(found: Sequence[NodeState]) -> tuple[list[DisplayedCopy], list[ViewLine]]:
+def shown(
+    found: Sequence[NodeState], placed: state.Placing = at_node
+) -> tuple[list[DisplayedCopy], list[ViewLine]]:
     """The copies of all nodes, with the name of each if there are several, and a line per node."""
     several = sum(not one.root for one in found) > 1
     copies = [
@@ -42,7 +45,7 @@ def shown(found: Sequence[NodeState]) -> tuple[list[DisplayedCopy], list[ViewLin
         for node in found
         for one in entries(node.copies)
     ]
-    return copies, [ViewLine(state.line(one), one.key) for one in found]
+    return copies, [ViewLine(state.line(one, placed=placed), one.key) for one in found]
 
 
 @contextlib.contextmanager

@@ -6,8 +6,11 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from londiste.cascade.progress import POSITION_LOST_HINT
+from londiste.db.names import argument
 from londiste.dsn import masked, secrets_of, without_secrets
 from londiste.replicate.setup import Selection
+from londiste.wording import at_node
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,19 @@ class Asked:
     def of_queue(self, queue: str, *more: str) -> str:
         """The command for another queue of the same databases."""
         return replace(self, queue=queue)._command([], more)
+
+    def placed(self, hint: str, node: str) -> str:
+        """The hint of an error of a node, for somebody who has these commands only.
+
+        For a lost position the workers must stop, which other commands do for workers with files.
+        """
+        if POSITION_LOST_HINT not in hint:
+            return at_node(hint, node)
+        first = [f"if it runs in the background: {self.repeated('--stop')}"]
+        if not self.saved:
+            first.append(f"{self.repeated('--save', 'FILE')}, then Ctrl-C")
+        rewind = f"londiste -c FILE --node {argument(node)} worker --rewind"
+        return "; ".join((*first, rewind))
 
     @property
     def has_passwords(self) -> bool:

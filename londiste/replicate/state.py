@@ -10,6 +10,7 @@ from londiste.cascade import daemons
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.commands.endpoint import Endpoint
 from londiste.cascade.daemons import Life
+from londiste.cascade.progress import POSITION_LOST_HINT
 from londiste.cascade.switching import operation_log
 from londiste.copy.status import TableStatus
 from londiste.copy.status import collect as copies_of
@@ -21,7 +22,7 @@ from londiste.monitor.lag import Position
 from londiste.monitor.queues.model import Finding
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.daemons import worker_runs
-from londiste.pgq import queues
+from londiste.pgq import position_check, queues
 from londiste.replicate.databases import Replication, node_of
 from londiste.replicate.losses import Lost, look_for_losses, losses_of
 from londiste.replication import sqlapi as tables
@@ -41,11 +42,15 @@ _BEFORE_ROWS = (None, "in-copy")
 
 
 class Held(NamedTuple):
-    """What waits for an operator, why, and the command that continues it."""
+    """What waits for an operator, why, and the command that continues it.
+
+    node -- of the remedy, where that is a hint of this node; '': it is read anywhere.
+    """
 
     what: str
     reason: str
     remedy: str
+    node: str = ""
 
 
 @dataclass(frozen=True)
@@ -186,10 +191,12 @@ def _of_ticks(state: NodeState) -> str:
     return f"behind by {', '.join(parts)}"
 
 
-def stop_waiting(found: Sequence[NodeState], again: str) -> StateError | None:
+def stop_waiting(
+    found: Sequence[NodeState], again: str, placed: Placing = at_node
+) -> StateError | None:
     """Pure: why the nodes do not get in sync, if all that are not wait for an operator.
 
-    again -- the command that continues.
+    again -- the command that continues.  placed -- how hints name their node.
     """
     late = [one for one in found if not one.in_sync]
     if not late or not all(one.at_rest for one in late):
@@ -199,7 +206,7 @@ def stop_waiting(found: Sequence[NodeState], again: str) -> StateError | None:
         for held in one.held:
             what.append(held.what)
             why.append(held.reason)
-            do.append(held.remedy)
+            do.append(placed(held.remedy, held.node) if held.node else held.remedy)
         for loss in one.losses:
             what.append(f"the replication of tables of {one.name}")
             why.append(f"{one.name}: {loss.what}: {loss.why}")
@@ -386,17 +393,22 @@ def look_at_target(sites: Connections, target: Endpoint, queue: str) -> NodeStat
         errors=tuple(text.splitlines()[0] for text in failing.values()),
         copies=tuple(copies.tables),
         copies_paused=copies.control.paused,
-        held=tuple(_held(conn, queue, target.name, failing=target.worker in failing)),
+        held=tuple(_held(conn, queue, target, failing=target.worker in failing)),
     )
 
 
-def _held(conn: Connection, queue: str, name: str, *, failing: bool) -> Iterator[Held]:
+def _held(conn: Connection, queue: str, target: Endpoint, *, failing: bool) -> Iterator[Held]:
     """What waits for an operator of a target's worker.
 
-    failing -- the worker has an error: it may be that of an event or a script.
+    failing -- the worker has an error: it may be that of an event, a script or its position.
     """
     why = wait.find(conn, queue)
+    name = target.name
     worker = f"the worker of {name}"
+    lost = position_check.lost(conn, queue, target.worker) if failing else None
+    if lost is not None and lost.source == nodes.get_node_info(conn, queue).provider:
+        reason = f"{name}: its position at {lost.source} is lost: {lost.reason}"
+        yield Held(worker, reason, POSITION_LOST_HINT, name)
     if why is not None and why.state == "halted":
         yield Held(worker, f"{name}: {why.reason}", "londiste events show")
     # A change of the cascade resumes the worker that it has paused.

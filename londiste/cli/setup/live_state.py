@@ -27,7 +27,7 @@ from londiste.replicate import losses, presence, queue_list, setup, state
 from londiste.replicate.asked import Asked
 from londiste.replicate.databases import NAME, ReplicateSettings, Replication, clean
 from londiste.settings import cascade_file
-from londiste.wording import shortened
+from londiste.wording import at_node, shortened
 
 #: Seconds between two looks at the nodes.
 _PERIOD = 0.5
@@ -46,10 +46,12 @@ def stay(
     view: SyncView,
     *,
     until_sync: str,
+    placed: state.Placing = at_node,
 ) -> bool:
     """Keeps the daemons running and shows the nodes; False when the nodes are gone.
 
     until_sync -- returns when all nodes are in sync: the command that does; '' for never.
+    placed -- how hints name their node.
 
     Raises StateError when they do not get in sync without an operator.
     """
@@ -80,10 +82,10 @@ def stay(
             else:
                 if not found:
                     return False
-                view(*shown(found))
+                view(*shown(found, placed))
                 if until_sync and all(one.in_sync for one in found):
                     return True
-                if until_sync and (stopped := state.stop_waiting(found, until_sync)):
+                if until_sync and (stopped := state.stop_waiting(found, until_sync, placed)):
                     if anew or not any(one.losses for one in found):
                         raise stopped
                     # The worker may have removed their cause since they were looked for.

@@ -34,7 +34,6 @@ from londiste.replicate.databases import (
 )
 from londiste.replicate.setup import Selection, Share
 from londiste.settings import databases_of
-from londiste.wording import at_node
 
 
 @click.command()
@@ -226,9 +225,9 @@ def _status(context: options.Context, settings: ReplicateSettings, asked: Asked)
         in_file = live_state.nodes_in_file(context, found)
 
         def placed(hint: str, node: str) -> str:
-            return (
-                errors.pasteable(hint, "--node", node) if node in in_file else at_node(hint, node)
-            )
+            if node in in_file:
+                return errors.pasteable(hint, "--node", node)
+            return asked.placed(hint, node)
 
         nodes = live_state.status(
             found,
@@ -308,7 +307,9 @@ def _run(
         again = asked.repeated("--once") if once else ""
         try:
             with sync_view(quiet=context.quiet) as view:
-                reached = live_state.stay(replications, signals, children, view, until_sync=again)
+                reached = live_state.stay(
+                    replications, signals, children, view, until_sync=again, placed=asked.placed
+                )
         except StateError:
             live_state.name_the_file(asked)
             raise

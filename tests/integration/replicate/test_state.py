@@ -19,6 +19,7 @@ from londiste.errors import StateError
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.daemons import Daemons
 from londiste.orchestration.daemons import Found as FoundDaemons
+from londiste.replicate.asked import Asked
 from londiste.replicate.databases import ReplicateSettings, identify
 from londiste.replicate.state import NodeState, look, stop_waiting
 from londiste.replication.worker.worker import Worker
@@ -194,3 +195,55 @@ def test_a_column_that_the_target_lacks_is_not_in_sync(
         leaf.database.execute("alter table a rename old to id")
         assert wait(signals, until_sync="again")
     assert run(cli, status) == 0
+
+
+def test_a_lost_position_ends_the_wait_with_the_commands_that_find_it(
+    line: Line, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = line.node("root", NodeType.ROOT, schema=SCHEMA)
+    leaf = line.node("leaf", NodeType.LEAF, root, schema=SCHEMA)
+    line.add(root, "a")
+    line.add(leaf, "a")
+    line.tick()
+    line.once(leaf)
+    root.database.execute("insert into a values (1)")
+    newest = line.tick()
+    root.database.execute("select pgq_node.unregister_subscriber('line', 'leaf')")
+    register = "select pgq_node.register_subscriber('line', 'leaf', 'leaf_worker', %s)"
+    root.database.execute(register, newest)
+    dsns = root.database.dsn, leaf.database.dsn
+    found = identify(ReplicateSettings(queue_name=QUEUE), dsns[0], [dsns[1]])
+    asked = Asked(dsns[0], (dsns[1],), QUEUE)
+    looks = 0
+
+    def view(copies: object, lines: object) -> None:
+        nonlocal looks
+        looks += 1
+        assert looks < 4
+        if looks == 1:
+            # The worker that the command has started.
+            assert line.here(leaf, "worker", "--once").code == 3
+
+    nobody = Daemons([], FoundDaemons, hint="")
+    with closing(Signals()) as signals:
+        wait = partial(live_state.stay, [found], signals, nobody, view, placed=asked.placed)
+        with pytest.raises(StateError) as caught:
+            wait(until_sync="again")
+        assert caught.value.exit_code == 3
+        assert caught.value.message == "an operator has to continue the worker of leaf"
+        assert "its position at root is lost: the consumer was registered" in caught.value.detail
+        steps = (
+            f"if it runs in the background: {asked.repeated('--stop')};"
+            f" {asked.repeated('--save', 'FILE')}, then Ctrl-C;"
+            " londiste -c FILE --node leaf worker --rewind"
+        )
+        assert caught.value.hint == f"{steps}; then again"
+        capsys.readouterr()
+        assert run(cli, ["replicate", *dsns, "--queue", QUEUE, "--status"]) == 0
+        shown = capsys.readouterr()
+        assert f"; hint: {steps}" in shown.out and "worker -s" not in shown.out
+        assert line.here(leaf, "worker", "--rewind").code == 0
+        line.once(leaf)
+        looks = 1
+        assert wait(until_sync="again")
+    assert leaf.database.execute("select id from a") == [(1,)]
