@@ -409,7 +409,8 @@ def _held(conn: Connection, queue: str, target: Endpoint, *, failing: bool) -> I
     if lost is not None and lost.source == nodes.get_node_info(conn, queue).provider:
         reason = f"{name}: its position at {lost.source} is lost: {lost.reason}"
         yield Held(worker, reason, POSITION_LOST_HINT, name)
-    if why is not None and why.state == "halted":
+    # One of before may be mended: the worker tries the event again.
+    if why is not None and why.state == "halted" and failing:
         yield Held(worker, f"{name}: {why.reason}", "londiste events show")
     # A change of the cascade resumes the worker that it has paused.
     if why is not None and why.state == "paused" and operation_log.find(conn, queue) is None:

@@ -60,13 +60,15 @@ def stay(
     sites = replications[0].sites()
     try:
         while not signals.stopping:
+            if not forgotten:
+                # Before a worker starts: its errors are kept.
+                with contextlib.suppress(LondisteError, psycopg.Error):
+                    state.forget_errors(sites, replications)
+                    forgotten = True
             if time.monotonic() >= next_watch:
                 children.look()
                 next_watch = time.monotonic() + daemons.PERIOD
             try:
-                if not forgotten:
-                    state.forget_errors(sites, replications)
-                    forgotten = True
                 if anew := time.monotonic() >= next_losses:
                     lost = losses.look_for_losses(sites, replications)
                     next_losses = time.monotonic() + _LOSS_PERIOD

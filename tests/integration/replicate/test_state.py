@@ -247,3 +247,41 @@ def test_a_lost_position_ends_the_wait_with_the_commands_that_find_it(
         looks = 1
         assert wait(until_sync="again")
     assert leaf.database.execute("select id from a") == [(1,)]
+
+
+def test_an_event_whose_cause_is_mended_is_tried_before_the_wait_ends(line: Line) -> None:
+    root = line.node("root", NodeType.ROOT, schema=SCHEMA)
+    leaf = line.node("leaf", NodeType.LEAF, root, schema=SCHEMA)
+    line.add(root, "a")
+    line.add(leaf, "a")
+    line.tick()
+    line.once(leaf)
+    dsns = root.database.dsn, leaf.database.dsn
+    found = identify(ReplicateSettings(queue_name=QUEUE), dsns[0], [dsns[1]])
+    leaf.database.execute("alter table a add constraint c check (id > 1)")
+    root.database.execute("insert into a values (1)")
+    line.tick()
+    assert line.here(leaf, "worker", "--once").code == 5
+    codes: list[int] = []
+    before: list[str | None] = []
+
+    class Children(Daemons):
+        def look(self) -> None:
+            before.append(line.error(leaf))
+
+    def view(copies: object, lines: object) -> None:
+        assert len(codes) < 2
+        codes.append(line.here(leaf, "worker", "--once").code)
+
+    children = Children([], FoundDaemons, hint="")
+    with closing(Signals()) as signals:
+        wait = partial(live_state.stay, [found], signals, children, view, until_sync="again")
+        # The worker has tried it, and stores its error.
+        with pytest.raises(StateError, match="the worker of leaf") as caught:
+            wait()
+        assert "halted at event" in caught.value.detail and codes == [5, 5]
+        leaf.database.execute("alter table a drop constraint c")
+        codes.clear()
+        before.clear()
+        assert wait()
+    assert codes[0] == 0 and before[0] is None
