@@ -245,7 +245,10 @@ def name_the_file(asked: Asked) -> None:
     """Prints what single commands need: they have no settings yet."""
     if not asked.saved:
         save_them = asked.repeated("--save", "FILE")
-        output.message(f"settings of other commands: {save_them}, then -c FILE --node NAME")
+        output.message(
+            f"settings of other commands: {save_them}, then -c FILE --node NAME;"
+            " unless another process replicates, it stays until Ctrl-C"
+        )
 
 
 def say_how_to_continue(asked: Asked, stop: str) -> None:

@@ -78,7 +78,7 @@ from londiste.settings import databases_of
     "file",
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the nodes and tables into a settings file; exit if they are replicated already.",
+    help="Write the nodes and tables into a settings file; exit if another process replicates.",
 )
 @click.option("--detach", is_flag=True, help="Continue in the background.")
 @click.option("--stop", is_flag=True, help="Stop the process in the background.")

@@ -347,7 +347,7 @@ def test_the_last_lines_say_how_other_commands_get_their_settings(
 ) -> None:
     line = (
         "settings of other commands: londiste replicate service=a service=b --save FILE,"
-        " then -c FILE --node NAME"
+        " then -c FILE --node NAME; unless another process replicates, it stays until Ctrl-C"
     )
     for saved in (False, True):
         live_state.say_how_to_continue(Asked("service=a", ("service=b",), None, saved=saved), "end")
