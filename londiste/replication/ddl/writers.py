@@ -139,8 +139,8 @@ class WriterLock:
         for oid in sorted(others):
             queue, name = self.others[oid]
             log.warning(
-                "table %s: queue %s replicates it, so other nodes read it at another time: if it is"
-                " written meanwhile, the script gives them other rows",
+                "table %s: queue %s replicates it, so other nodes read it at another time: if it"
+                " changes until then, the script writes other rows there",
                 name,
                 queue,
             )
