@@ -34,7 +34,10 @@ def findings(
     pair = Situation(
         old, new, names=("old", "new"), whole=True, compared=not begun, held=tuple(held)
     )
-    return worst_first([*run_checks(pair), *_structure(old, new, way), *left_out(old, new, way)])
+    rest = [*_structure(old, new, way), *left_out(old, new, way)]
+    if not begun and way is not SchemaMethod.EXISTING:
+        rest += _collations(old, new)
+    return worst_first([*run_checks(pair), *rest])
 
 
 def refusals(these: Iterable[Finding]) -> list[Finding]:
@@ -56,6 +59,19 @@ def _structure(old: DatabaseFacts, new: DatabaseFacts, way: SchemaMethod) -> Ite
             f"{len(missing)} tables are not in the new database: {_named(missing)}",
             "--schema existing creates none",
             "create them, or choose --schema create or --schema pg_dump",
+        )
+
+
+def _collations(old: DatabaseFacts, new: DatabaseFacts) -> Iterator[Finding]:
+    """Objects that the new server refuses, because it was built without ICU."""
+    users = old.more.icu_users
+    if users and not new.more.icu:
+        yield critical(
+            "collation",
+            f"{len(users)} objects are or use collations of ICU: {shortened(users)}",
+            "the new server was built without ICU: it cannot create them",
+            "use a server with ICU, or change them to other collations in the old database",
+            side="new",
         )
 
 

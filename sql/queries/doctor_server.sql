@@ -6,6 +6,7 @@
  * server_free -- sessions that the server still accepts; ..._limit -- -1 for none, as it is for
  * superusers.
  * unseen_sessions -- sessions whose transactions this user may not see.
+ * icu -- the server was built with ICU: only then do collations of it have a version.
  * place -- directory of the database, null where this user may not see it.
  */
 with sessions as (
@@ -61,6 +62,11 @@ select
     (
         select pg_catalog.count(*) from pg_catalog.pg_subscription s where s.subdbid = d.oid
     )::int4 as subscriptions,
+    exists (
+        select from pg_catalog.pg_collation c
+        where c.collprovider = 'i' and c.collnamespace = 'pg_catalog'::pg_catalog.regnamespace
+            and pg_catalog.pg_collation_actual_version(c.oid) is not null
+    ) as icu,
     coalesce(
         nullif(pg_catalog.pg_tablespace_location(d.dattablespace), ''),
         (select n.setting from named n where n.name = 'data_directory')) as place

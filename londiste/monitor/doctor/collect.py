@@ -185,6 +185,7 @@ def examine(conn: Connection, dsn: str, *, rows: bool = False, waits: bool = Tru
             locked=tuple(with_holders(conn, locked)),
             sql=state,
             xml=has_xml(conn),
+            icu_users=tuple(row["name"] for row in fetch(conn, "doctor_icu")),
             silenced=replication_role.find(conn),
             subscribed=replicated_rows.subscribed(conn),
             excess=default_rights.find(conn),

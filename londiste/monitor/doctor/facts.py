@@ -190,6 +190,7 @@ class MoreFacts:
         copying -- of these, tables whose keys a copy has dropped.
     xml -- the server has values of type xml: it was built with libxml.
     locked -- tables that another session has locked, so that not all is known of them.
+    icu -- the server was built with ICU; icu_users -- what only such a server can have.
     unreadable -- tables that this user may not read, as phrases.
     unreadable_sql -- the same of what the functions of Londiste tell.
     dsn -- without a password.
@@ -229,6 +230,8 @@ class MoreFacts:
     sql: SqlState = SqlState()
     xml: bool = True
     locked: tuple[LockedTable, ...] = ()
+    icu: bool = True
+    icu_users: tuple[str, ...] = ()
     unreadable: tuple[str, ...] = ()
     unreadable_sql: tuple[str, ...] = ()
 

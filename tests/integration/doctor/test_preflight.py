@@ -126,6 +126,31 @@ def test_a_server_tells_whether_it_can_have_xml(database: Database) -> None:
             assert conn.execute("select 1").fetchone() == (1,)
 
 
+def test_a_server_tells_whether_it_has_icu_and_what_uses_it(
+    new_database: Callable[..., Database],
+) -> None:
+    database = new_database()
+    built = "select setting like '%--with-icu%' from pg_config where name = 'CONFIGURE'"
+    # Since PostgreSQL 16 it is the default of a build.
+    default = "select setting not like '%--without-icu%' from pg_config where name = 'CONFIGURE'"
+    since = database.value("select current_setting('server_version_num')::int >= 160000")
+    has = database.value(default if since else built)
+    with database.connect() as conn:
+        assert collect.examine(conn, database.dsn).more.icu is has
+    database.execute('create table plain (a text collate "C" primary key)')
+    wanted: tuple[str, ...] = ()
+    if has:
+        database.execute(
+            "create collation mine (provider = icu, locale = 'de'); create domain d text collate"
+            ' mine; create table t (a text collate "und-x-icu", b d);'
+            " create view v as select from t where 'a' < 'b' collate mine"
+        )
+        wanted = ("collation public.mine", 'rule "_RETURN" on public.v')
+        wanted += ("table column public.t.a", "table column public.t.b", "type public.d")
+    with database.connect() as conn:
+        assert collect.examine(conn, database.dsn).more.icu_users == wanted
+
+
 def test_a_partitioned_table_that_the_target_lacks_is_examined(
     new_database: Callable[..., Database],
 ) -> None:

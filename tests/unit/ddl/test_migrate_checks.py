@@ -17,7 +17,7 @@ from londiste.migrate.pg_dump import for_any_release
 from londiste.migrate.phase import NEXT, Phase, PhaseFacts, phase, takes_writes
 from londiste.migrate.schema_copy import SchemaMethod, choose, missing_in
 from londiste.migrate.switching import way_out
-from londiste.monitor.doctor.facts import ColumnFacts, DatabaseFacts, Object, Table
+from londiste.monitor.doctor.facts import ColumnFacts, DatabaseFacts, MoreFacts, Object, Table
 
 T = Table(TableName("public", "t"))
 FACTS = DatabaseFacts(tables=(T,))
@@ -355,6 +355,22 @@ def test_a_database_that_sorts_alike_is_created_with_the_same_provider(
         if one.kind == "collation"
     ]
     assert found.do.startswith(hint)
+
+
+def test_a_new_server_without_icu_cannot_create_its_collations() -> None:
+    old = replace(FACTS, more=MoreFacts(icu_users=("collation app.de", "table column app.t.a")))
+    new = replace(FACTS, more=MoreFacts(icu=False))
+    for way in (SchemaMethod.PG_DUMP, SchemaMethod.CREATE):
+        (found,) = refusals(findings(old, new, way))
+        assert (found.kind, found.side) == ("collation", "new")
+        assert "collation app.de, table column app.t.a" in found.what
+        assert refusals(findings(old, old, way)) == []
+        assert refusals(findings(FACTS, new, way)) == []
+        # The structure is there.
+        assert refusals(findings(old, new, way, begun=True)) == []
+    assert refusals(findings(old, new, SchemaMethod.EXISTING)) == []
+    icu = replace(FACTS, collate="de", collate_provider="i")
+    assert "or use another server" in findings(icu, new, SchemaMethod.PG_DUMP)[0].do
 
 
 @pytest.mark.parametrize(

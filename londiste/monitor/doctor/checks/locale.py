@@ -44,7 +44,7 @@ def check(pair: Situation) -> Iterator[Finding]:
             "collation",
             f"the {target} database sorts text by {new.collate}, the {source} one by {old.collate}",
             "queries with order by, and partitions by ranges of text, return other results",
-            _same_collation(old, new.version, target),
+            _same_collation(old, new, target),
             side=target,
         )
     zone, other = old.more.settings.get("TimeZone"), new.more.settings.get("TimeZone")
@@ -63,16 +63,18 @@ def check(pair: Situation) -> Iterator[Finding]:
         )
 
 
-def _same_collation(old: DatabaseFacts, version: int, target: str) -> str:
+def _same_collation(old: DatabaseFacts, new: DatabaseFacts, target: str) -> str:
     """Pure: how a database that sorts text as the old one is created on a server, as a hint."""
     since, how = {
         "i": (150000, f"locale_provider icu icu_locale '{old.collate}'"),
         "b": (170000, f"locale_provider builtin builtin_locale '{old.collate}'"),
     }.get(old.collate_provider, (0, f"lc_collate '{old.collate}'"))
-    if version < since:
+    if new.version < since:
         return (
             f"accept it: before PostgreSQL {since // 10000} no database sorts as the old one does"
         )
+    if old.collate_provider == "i" and not new.more.icu:
+        return f"accept it: the {target} server was built without ICU; or use another server"
     return (
         f"create the {target} database with {how} lc_ctype '{old.ctype}' template template0,"
         " or accept it"
