@@ -61,9 +61,10 @@ def hint_in(text: str) -> str:
     return text.partition(HINT)[2]
 
 
-#: A clause with one of these words is about another node, or about a choice of settings.
-_ELSEWHERE = re.compile(
-    r"(?i)(?<![\w-])(root|node|nodes|provider|there|settings of|that database|in database"
+#: What a clause may say of where its command runs: about another node, or a choice of settings,
+#: unless it is this node.
+_PLACE = re.compile(
+    r"(?i)(?<![\w-])(this node|root|node|nodes|provider|there|settings of|that database|in database"
     r"|create it in)(?![\w-])"
 )
 _CALL = re.compile(r"\blondiste (?=[a-z])")
@@ -76,7 +77,13 @@ def calls(text: str) -> Iterator[tuple[int, bool]]:
     """
     for found in _CALL.finditer(text):
         clause = re.split(r"[;\n]", text[: found.start()])[-1]
-        yield found.end(), _ELSEWHERE.search(clause) is not None
+        yield found.end(), _is_elsewhere(clause)
+
+
+def _is_elsewhere(clause: str) -> bool:
+    """Whether the last place that a clause names is another one than this node."""
+    places = _PLACE.findall(clause)
+    return bool(places) and places[-1].lower() != "this node"
 
 
 def at_node(hint: str, node: str) -> str:
@@ -84,9 +91,8 @@ def at_node(hint: str, node: str) -> str:
 
     The settings of the node are named unless the hint says where its first command runs.
     """
-    elsewhere = next((says for _, says in calls(hint)), _ELSEWHERE.search(hint) is not None)
     named = re.sub(r"\bthis node\b", lambda _: f"node {node}", hint)
-    if elsewhere:
+    if next((says for _, says in calls(named)), _is_elsewhere(named)):
         return named
     by_command = "londiste " in hint.partition(";")[0]
     return f"{'with the settings of' if by_command else 'on node'} {node}: {named}"

@@ -52,6 +52,18 @@ def lookup(words: Sequence[str]) -> tuple[str, set[str]] | None:
         ),
         ("migrate status --from=a --to b", "londiste migrate run --to c", None),
         ("-c leaf.toml x", "on the root: londiste wait-sync", None),
+        (
+            "-c leaf.toml x",
+            "copy all tables of this node again: londiste wait-sync",
+            "copy all tables of this node again: londiste -c leaf.toml wait-sync",
+        ),
+        # The last place that a clause names.
+        (
+            "-c leaf.toml x",
+            "delete the provider's rows on this node, then londiste wait-sync",
+            "delete the provider's rows on this node, then londiste -c leaf.toml wait-sync",
+        ),
+        ("-c leaf.toml x", "make this node the root: londiste wait-sync", None),
         ("-c leaf.toml x", "londiste config lists the settings", None),
         ("-c leaf.toml x", "start the ticker: londiste nonsense", None),
         ("queue drop q --db postgresql://u:secret@h/d", "londiste queue create q", None),
@@ -121,6 +133,10 @@ def test_a_command_for_another_node_or_queue_stays_as_it_is(hint: str) -> None:
     ("hint", "shown"),
     [
         ("londiste events show", "with the settings of leaf: londiste events show"),
+        (
+            "copy all tables of this node: londiste resync",
+            "copy all tables of node leaf: londiste resync",
+        ),
         (
             "londiste change-provider --provider root registers it again",
             "with the settings of leaf: londiste change-provider --provider root registers it"
