@@ -11,7 +11,7 @@ import click
 
 from londiste.cli import options, output
 from londiste.cli.documents import Rows
-from londiste.cli.plan_output import execute_changes
+from londiste.cli.plan_output import execute_changes, report_changes
 from londiste.cli.queue.common import limit_option, offset_option, opened, require_page
 from londiste.db.connection import Connection
 from londiste.db.names import word
@@ -128,7 +128,7 @@ def _change(
     verb: str,
     rest: str,
     one: Callable[..., object],
-    all_of_them: Callable[..., object],
+    all_of_them: Callable[..., int],
     *,
     queue_name: str,
     event_ids: Sequence[int],
@@ -146,9 +146,13 @@ def _change(
     with opened(ctx, db) as conn:
         admin.find_consumer(conn, queue_name, consumer)
         if every:
-            total = dead_letters.failed_event_count(conn, **place)
             act = functools.partial(all_of_them, **place)
+            # What this call does: another session may do the rest meanwhile.
+            total = dead_letters.failed_event_count(conn, **place) if how.explain else act(conn)
             changes = [QueueChange(f"{verb} {total} events {rest}", act)] if total else []
+            if not how.explain:
+                report_changes(changes, how)
+                return
         else:
             _require_known(conn, queue_name, consumer, event_ids)
             changes = [
