@@ -7,7 +7,7 @@ it they are refreshed again, with the rows of the last tick, while writes contin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from psycopg.errors import Error as DatabaseError
@@ -76,6 +76,15 @@ class Refresh:
             self.warn(f"materialized view {name}: refresh failed: {ours.message}")
 
 
+def refreshed(here: Mapping[str, bool], there: Mapping[str, bool]) -> tuple[str, ...]:
+    """Pure: the materialized views of the side that will take writes which are refreshed.
+
+    here, there -- those of the side that takes writes now, and of the other one; with each whether
+        it is filled.  What is left WITH NO DATA in both stays so.
+    """
+    return tuple(name for name, filled in there.items() if filled or here.get(name, True))
+
+
 def scene(sites: Connections, pair: Pair, at: Side, *, explain: bool = True) -> ClusterState:
     """The two nodes, asked from ``at``; locked for the command, unless it only explains.
 
@@ -142,7 +151,8 @@ def prepare(
     keys = fkeys.plan(sites, to.dsn, pair.queue)
     for line in keys.skipped:
         warn(line)
-    refresh = Refresh(to, collect.materialized_views(sites.at(to.dsn)), warn)
+    views = (collect.materialized_views(sites.at(side.dsn)) for side in (here, to))
+    refresh = Refresh(to, refreshed(*views), warn)
     # Before the notes are taken off: interrupted, it is part of what is left.
     ends = [step for step in switch.after if isinstance(step, End)]
     rest = [step for step in switch.after if not isinstance(step, End)]

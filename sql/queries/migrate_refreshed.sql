@@ -1,4 +1,5 @@
 -- Materialized views as they are written, those that others read, through views, too, first.
+-- filled -- not left WITH NO DATA.
 with recursive reads (reader, other) as (
     select r.ev_class, d.refobjid
     from pg_catalog.pg_rewrite r
@@ -13,9 +14,9 @@ with recursive reads (reader, other) as (
     -- Views that read each other would have no end.
     select r.reader, d.n + 1 from depth d join reads r on r.other = d.reader where d.n < 100
 )
-select pg_catalog.format('%I.%I', n.nspname, c.relname) as name
+select pg_catalog.format('%I.%I', n.nspname, c.relname) as name, c.relispopulated as filled
 from depth d
 join pg_catalog.pg_class c on c.oid = d.reader and c.relkind = 'm'
 join pg_catalog.pg_namespace n on n.oid = c.relnamespace
-group by 1
+group by 1, 2
 order by pg_catalog.max(d.n), 1

@@ -335,11 +335,14 @@ def copying(conn: Connection) -> frozenset[TableName]:
     return _replicated(conn)[1]
 
 
-def materialized_views(conn: Connection) -> tuple[str, ...]:
-    """The materialized views of the user, as SQL writes them: each after those that it reads."""
+def materialized_views(conn: Connection) -> dict[str, bool]:
+    """The materialized views of the user, as SQL writes them: each after those that it reads.
+
+    With each, whether it is filled: not left WITH NO DATA.
+    """
     mine = {one.signature for one in objects(conn) if one.kind == "materialized view"}
-    names = (row["name"] for row in fetch(conn, "migrate_refreshed"))
-    return tuple(name for name in names if name in mine)
+    found = fetch(conn, "migrate_refreshed")
+    return {row["name"]: row["filled"] for row in found if row["name"] in mine}
 
 
 def with_rows(conn: Connection, names: list[TableName]) -> list[TableName]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from londiste.migrate.databases import Side
-from londiste.migrate.switching import Refresh
+from londiste.migrate.switching import Refresh, refreshed
+from londiste.monitor.doctor import collect
 from londiste.orchestration.connections import Connections
 from tests.fixtures.cluster import Database
 
@@ -25,3 +26,13 @@ def test_a_refresh_keeps_the_session_with_the_lock_of_the_switch(database: Datab
         assert sites.kept(dsn) is session
         assert session.execute("show search_path").fetchall() == names
     assert not warned and database.value("select a from app.m") == 1
+    database.execute("create materialized view app.empty as select from app.m with no data")
+    with database.connect() as conn:
+        assert collect.materialized_views(conn) == {"app.m": True, "app.empty": False}
+
+
+def test_a_view_with_no_data_in_both_databases_stays_so() -> None:
+    new = {"m": False, "empty": False, "only_here": False}
+    assert refreshed({"m": True, "empty": False}, new) == ("m", "only_here")
+    # Back: one that could not be refreshed in the new database, and one that it has filled.
+    assert refreshed({"m": False, "empty": True}, {"m": True, "empty": False}) == ("m", "empty")
