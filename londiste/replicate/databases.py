@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import os
 import re
 import shlex
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -28,7 +29,7 @@ from londiste.cascade.commands.endpoint import (
 from londiste.cascade.model import Member, NodeInfo, NodeType
 from londiste.db.advisory_lock import same_database
 from londiste.db.connection import Connection, describe_dsn, session
-from londiste.db.connstr.locations import reach
+from londiste.db.connstr.locations import LocationRefused, reach
 from londiste.db.queries import tuples
 from londiste.dsn import PLACE, without_secrets
 from londiste.errors import AccessDenied, BadOption, LondisteError, StateError
@@ -272,14 +273,28 @@ def _instead(found: NodeInfo, source: Endpoint, dsn: str, queue: str) -> str:
     if found.type is NodeType.ROOT:
         return other
     if found.provider == source.name:
-        settings = [
-            f"--set={key}={value}"
-            for key, value in (("db", source.location), ("queue_name", queue))
-        ]
-        words = ["londiste", *settings, "move-node", found.provider, source.location]
-        return f"if node {found.provider} has another address now: {shlex.join(words)}; or {other}"
+        move = moving(source, queue, found.provider)
+        return f"if node {found.provider} has another address now: {move}; or {other}"
     words = ["londiste", "replicate", found.provider_location, without_secrets(dsn)]
     return f"{shlex.join([*words, '--queue', queue])}; or, for another replication, {other}"
+
+
+def moving(source: Endpoint, queue: str, node: str) -> str:
+    """Pure: the command that stores another location of a node; it needs no file of settings."""
+    settings = [f"--set=db={source.location}", f"--set=queue_name={queue}"]
+    location = source.location if node == source.name else "CONNECTION"
+    return shlex.join(["londiste", *settings, "move-node", node, location])
+
+
+@contextlib.contextmanager
+def without_settings(source: Endpoint, queue: str) -> Iterator[None]:
+    """Lets the error about a stored location of a queue name a command that runs here."""
+    try:
+        yield
+    except LocationRefused as error:
+        if error.node:
+            error.say_more("", f"store another one: {moving(source, queue, error.node)}")
+        raise
 
 
 def connecting_queues(sites: Connections, replications: Sequence[Replication]) -> list[str]:

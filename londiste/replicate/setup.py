@@ -28,7 +28,7 @@ from londiste.orchestration.connections import Connections
 from londiste.orchestration.plan import CommandPlan
 from londiste.orchestration.steps import Step
 from londiste.replicate.created import Recorded
-from londiste.replicate.databases import Replication, node_of
+from londiste.replicate.databases import Replication, node_of, without_settings
 from londiste.replicate.table_groups import Relation
 from londiste.replication import renamed_tables
 from londiste.replication import sqlapi as tables
@@ -305,8 +305,9 @@ def set_up(shares: Sequence[Share], report: Report, warn: Warn) -> int:
         count = plan.execute(first(shares[0].replication), sites[0], report)
         of_queues = [stages(one.replication, one.selection, warn) for one in shares]
         for same in zip(*of_queues, strict=True):
-            for stage, own in zip(same, sites, strict=True):
-                count += plan.execute(stage(own), own, report)
+            for stage, own, share in zip(same, sites, shares, strict=True):
+                with without_settings(share.replication.source, share.replication.queue):
+                    count += plan.execute(stage(own), own, report)
         if count and (beside := not_created(sites[0], shares[0].replication, shares[0].selection)):
             warn(beside)
     return count

@@ -53,6 +53,13 @@ class Refused:
     why: str
 
 
+class LocationRefused(StateError):
+    """A stored location must not be used as it is."""
+
+    #: Whose it is, if known.
+    node = ""
+
+
 def reach(location: str, extra: str, *, node: str = "") -> str:
     """The connection string for a stored location.
 
@@ -78,13 +85,15 @@ def reach(location: str, extra: str, *, node: str = "") -> str:
         more = {}
     found = used(stored, more, os.environ)
     if isinstance(found, Refused):
-        raise StateError(
+        refused = LocationRefused(
             f"{_whose(location, node)} has {found.parameter}: {found.why}",
             detail="administrators of queues can change it; nothing was sent to that server",
             hint=f"store another one: londiste move-node {word(node or 'NODE')} CONNECTION; or, if"
             f" the parameter is right, write {found.parameter}=… into remote_extra_connstr of these"
             " settings",
         )
+        refused.node = node
+        raise refused
     # An empty parameter would hide that of the environment, and what it proves.
     return location if found == given else conninfo.make_conninfo("", **found)
 
@@ -130,7 +139,7 @@ def used(
         return Refused(parameter, "only the settings of this program may set that")
     for parameter in ("host", "hostaddr", "port", "sslrootcert"):
         if parameter in kept and ("service" in kept or "service" in extra):
-            return Refused(parameter, "it would send the secrets of a service to another server")
+            return Refused(parameter, "the secrets of a service are for the server that it names")
     return _less_proof(kept, extra, environment) or {**kept, **extra}
 
 

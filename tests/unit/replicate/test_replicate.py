@@ -15,6 +15,7 @@ from londiste.cascade.daemons import Life
 from londiste.cli.setup import live_state
 from londiste.cli.worker_once import waiting_for_tick
 from londiste.copy.status import CopyLag, TableStatus
+from londiste.db.connstr.locations import reach
 from londiste.db.names import TableName
 from londiste.errors import (
     BadOption,
@@ -34,6 +35,7 @@ from londiste.replicate.databases import (
     clean,
     free_name,
     state_file,
+    without_settings,
 )
 from londiste.replicate.setup import Selection
 from londiste.replicate.state import Held, NodeState, line, needs_tick, overdue, stop_waiting
@@ -352,3 +354,17 @@ def test_the_last_lines_say_how_other_commands_get_their_settings(
     for saved in (False, True):
         live_state.say_how_to_continue(Asked("service=a", ("service=b",), None, saved=saved), "end")
         assert (line in capsys.readouterr().err.splitlines()) is not saved
+
+
+def test_a_refused_location_is_replaced_by_a_command_that_needs_no_settings() -> None:
+    source = Endpoint("shop", "service=a", "service=a", "w")
+    for node, location in (("shop", "service=a"), ("other", "CONNECTION")):
+        with (
+            pytest.raises(
+                StateError, match="has host: the secrets of a service are for"
+            ) as refused,
+            without_settings(source, "q"),
+        ):
+            reach("service=a host=127.0.0.1", "", node=node)
+        words = ["londiste", "--set=db=service=a", "--set=queue_name=q", "move-node", node]
+        assert shlex.split(refused.value.hint.partition(": ")[2]) == [*words, location]
