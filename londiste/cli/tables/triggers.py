@@ -10,7 +10,7 @@ from londiste.cli import options, output
 from londiste.cli.documents import Done, Rows, Steps
 from londiste.cli.plan_output import execute_plan, sites
 from londiste.db.connection import session
-from londiste.errors import BadOption
+from londiste.errors import BadOption, LockTimeout
 from londiste.replication import replicated_rows
 from londiste.replication.commands import triggers as firing
 from londiste.replication.patterns import parsed
@@ -51,6 +51,12 @@ def triggers(
             for line in plan.notes:
                 output.warning(line)
             execute_plan(plan.steps, reach, options.Execution(explain, as_json))
+        if plan.skipped:
+            raise LockTimeout(
+                f"{len(plan.skipped)} tables were skipped, because other sessions have locked them",
+                detail="; ".join(plan.skipped),
+                hint="repeat the command when they have ended",
+            )
         return
     with session(settings.db, name="londiste triggers", autocommit=True) as conn:
         found = firing.collect(conn, settings.queue_name, wanted)

@@ -169,6 +169,7 @@ def plan(sites: Connections, dsn: str, queue: str, names: Sequence[TableName] = 
     steps: list[Step] = []
     unfit: list[UnfitArgument] = []
     notes = []
+    skipped: list[str] = []
     for table in _chosen(local, queue, names):
         states = {one.state for one in found if one.table == str(table.dest)}
         if "renamed" in states:
@@ -177,8 +178,8 @@ def plan(sites: Connections, dsn: str, queue: str, names: Sequence[TableName] = 
             continue
         wanted = {"lost", "disabled", "stale", "unnamed"} | ({"missing"} if names else set())
         if not states & wanted:
-            notes += [
-                f"table {table.name}: skipped: {one.why}; {one.do}"
+            skipped += [
+                f"table {table.name}: {one.why}; {one.do}"
                 for one in found
                 if one.table == str(table.dest) and one.state == "locked"
             ][:1]
@@ -205,7 +206,7 @@ def plan(sites: Connections, dsn: str, queue: str, names: Sequence[TableName] = 
             )
     if unfit:
         steps.append(Unfit(node.name, dsn, queue, tuple(unfit)))
-    return CommandPlan(tuple(steps), notes=tuple(notes))
+    return CommandPlan(tuple(steps), skipped=tuple(skipped), notes=tuple(notes))
 
 
 def _anew(

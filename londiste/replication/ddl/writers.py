@@ -5,16 +5,17 @@ written into the tables that it reads or writes: its events have lower numbers t
 other nodes apply them before the script, which has not seen these rows on the root.  A lock waits
 for such transactions:
 
-    before the script     of the tables that its words name, and those of the functions, triggers
-                          and blocks that it calls
-    behind its last one   the server tells what else it has read or written, in views for instance;
-                          then the script is rolled back, and runs again with these locks, too
+    before the script     of the tables that its words name, and those of the functions, triggers,
+                          blocks and views that it uses
+    behind its last one   the server tells what else it has read or written, in dynamic SQL for
+                          instance; then it is rolled back, and runs again with these locks, too
 """
 
 from __future__ import annotations
 
 import logging
 import re
+import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -31,9 +32,9 @@ from londiste.replication.ddl.volatile import CALLS, calls, evaluates, fired, in
 
 log = logging.getLogger(__name__)
 
-#: Milliseconds that one attempt waits: less than the time after which a session looks for a
+#: Seconds that one attempt waits: less than the time after which a session looks for a
 #: deadlock (deadlock_timeout, one second), so that it is never an application which is cancelled.
-_TRY_MS = 900
+_TRY = 0.9
 
 
 class Used(NamedTuple):
@@ -81,6 +82,13 @@ class WriterLock:
         others = {oid: (of, TableName(*name)) for of, oid, *name in found if oid not in mine}
         known = {**mine, **{oid: name for oid, (_, name) in others.items()}}
         words = {one.number: used_by(conn, one) for one in statements}
+        behind: dict[str, set[str]] = {}
+        for view, name in tuples(conn, "view_tables", names=sorted(set().union(*words.values()))):
+            behind.setdefault(view, set()).add(name)
+        words = {
+            number: some.union(*(behind.get(word, ()) for word in some))
+            for number, some in words.items()
+        }
         named = {
             number: {oid for oid, name in known.items() if name.name in some}
             for number, some in words.items()
@@ -100,8 +108,10 @@ class WriterLock:
 
     def begin(self, conn: Connection) -> None:
         """Locks the tables that are known to be used, before the first statement."""
+        # Of one limit for all: whoever waits for the first of them looks for a deadlock later.
+        until = time.monotonic() + _TRY
         for oid in sorted(self.wanted - self.refused):
-            if not _lock(conn, self.tables[oid]):
+            if not _lock(conn, self.tables[oid], until - time.monotonic()):
                 self.refused.add(oid)
                 log.warning(
                     "table %s: role %s may not lock it: if applications write into it during the"
@@ -111,10 +121,14 @@ class WriterLock:
                 )
 
     def before(self, conn: Connection, statement: Statement) -> None:
-        """Locks the tables that a statement uses, where ``begin`` has left that to it."""
+        """Locks the tables that a statement uses, where ``begin`` has left that to it.
+
+        Not those that it changes itself.
+        """
+        own = {word.text for word in statement.words} if defines(statement) else set()
         for oid in sorted(self.named.get(statement.number, set()) & self.tables.keys()):
-            if oid not in self.wanted:
-                _lock(conn, self.tables[oid])
+            if oid not in self.wanted and self.tables[oid].name not in own:
+                _lock(conn, self.tables[oid], _TRY)
 
     def missed(self, conn: Connection, *, wrote: bool) -> bool:
         """Whether the script has used tables without such a lock, which ``begin`` locks then.
@@ -146,11 +160,11 @@ class WriterLock:
             )
 
 
-def _lock(conn: Connection, table: TableName) -> bool:
-    """Locks one table; returns False when the role may not."""
+def _lock(conn: Connection, table: TableName, seconds: float) -> bool:
+    """Locks one table within some seconds; returns False when the role may not."""
     try:
         with savepoint(conn):
-            ((before, _),) = tuples(conn, "lower_lock_timeout", most=_TRY_MS)
+            ((before, _),) = tuples(conn, "lower_lock_timeout", most=max(1, round(seconds * 1000)))
             conn.execute(f"lock table {table.quoted} in share row exclusive mode".encode())
             conn.execute("select pg_catalog.set_config('lock_timeout', %s, true)", [before])
     except psycopg.errors.InsufficientPrivilege:

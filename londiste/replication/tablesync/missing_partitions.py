@@ -16,7 +16,7 @@ from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.queries import fetch, translated, tuples
 from londiste.db.sessions.view_guard import reading
-from londiste.errors import StateError
+from londiste.errors import AccessDenied, StateError
 from londiste.replication.model import ReplicatedTable
 
 #: Bounds from a table down to one of its partitions.
@@ -35,6 +35,7 @@ class TreeTable:
     name: TableName
     key: str | None = None
     type: str | None = None
+    list_type: str | None = None
 
 
 def require(
@@ -88,11 +89,14 @@ def lacking(
         above = path[:-1]
         if not path or path in ours or above not in ours or path[-1] == "DEFAULT":
             continue
-        parent, siblings = ours[above], bounds[above]
-        if parent.key is None or parent.key != theirs[above].key or "DEFAULT" in siblings:
+        parent, other, siblings = ours[above], theirs[above], bounds[above]
+        if parent.key is None or parent.key != other.key or "DEFAULT" in siblings:
             continue
-        if not any(_may_meet(path[-1], one) for one in siblings) or (
+        # Values of two types may be equal in spite of other texts.
+        listed = parent.list_type is not None and parent.list_type == other.list_type
+        if not any(_may_meet(path[-1], one, listed=listed) for one in siblings) or (
             parent.type is not None
+            and parent.type == other.type
             and all(_RANGE.fullmatch(one) for one in (path[-1], *siblings))
             and not meets(parent.type, path[-1], siblings)
         ):
@@ -100,10 +104,13 @@ def lacking(
     return found
 
 
-def _may_meet(one: str, other: str) -> bool:
-    """Pure: whether a row may fit both bounds, as far as their texts show it."""
+def _may_meet(one: str, other: str, *, listed: bool) -> bool:
+    """Pure: whether a row may fit both bounds, as far as their texts show it.
+
+    listed -- equal values of lists have one text.
+    """
     lists = _LIST.fullmatch(one), _LIST.fullmatch(other)
-    if lists[0] and lists[1]:
+    if listed and lists[0] and lists[1]:
         first, second = (set(re.findall(_VALUE, found[1])) for found in lists if found)
         return bool(first & second)
     hashes = _HASH.fullmatch(one), _HASH.fullmatch(other)
@@ -144,18 +151,21 @@ def _tree(conn: Connection, table: TableName) -> dict[Path, TreeTable]:
     """A table with its partitions; empty if it is not partitioned."""
     return {
         tuple(row["path"]): TreeTable(
-            TableName(row["schema"], row["name"]), row["key"], row["type"]
+            TableName(row["schema"], row["name"]), row["key"], row["type"], row["list_type"]
         )
         for row in fetch(conn, "partition_bounds", **table._asdict())
     }
 
 
 def _has_rows(conn: Connection, table: TableName, where: str) -> bool:
-    """Whether a partition has a row that is copied."""
+    """Whether a partition has a row that is copied; False where the role may not look into it."""
     condition = f" where ({where}\n)" if where else ""
-    with translated(conn), reading(conn, table, conditions=[where] if where else []):
-        row = conn.execute(f"select from {table.quoted}{condition} limit 1".encode())
-        return row.fetchone() is not None
+    try:
+        with translated(conn), reading(conn, table, conditions=[where] if where else []):
+            row = conn.execute(f"select from {table.quoted}{condition} limit 1".encode())
+            return row.fetchone() is not None
+    except AccessDenied:
+        return False
 
 
 def _statements(
@@ -177,8 +187,11 @@ def _statements(
         above = path[:-1]
         parent = ours[above].name if above in ours else here(theirs[above].name)
         name = here(one.name)
-        if tuples(conn, "relation_exists", relation=name.quoted)[0][0]:
+        ((taken, attachable),) = tuples(conn, "attachable", relation=name.quoted)
+        if attachable:
             yield f"alter table {parent.quoted} attach partition {name.quoted} {path[-1]}"
         else:
             by = "" if one.key is None else f" partition by {one.key}"
+            if taken:
+                name = TableName(name.schema, f"{name.name}_of_source")
             yield f"create table {name.quoted} partition of {parent.quoted} {path[-1]}{by}"

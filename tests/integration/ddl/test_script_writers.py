@@ -31,7 +31,8 @@ create function public.found(int) returns bigint stable language plpgsql as $$
 declare i int; begin
     select id into strict i from public.t where id = $1; return i;
 exception when no_data_found then return 0; end $$;
-create view public.seen as select * from public.t
+create view public.seen as select * from public.t;
+create view public.seen_twice as select * from public.seen
 """
 
 
@@ -81,6 +82,12 @@ def open_transaction(tree: Tree, statement: str) -> Iterator[None]:
         pytest.param("insert into log select 1 where known(1) = 1", id="in-a-function"),
         pytest.param("insert into log select 1 where found(1) = 1", id="in-a-handler"),
         pytest.param("insert into log select id, v from seen", id="in-a-view"),
+        pytest.param(
+            "do $$ declare n int; begin begin n := (select count(*) from public.seen_twice);"
+            " raise exception 'x'; exception when others then null; end;"
+            " if n > 0 then insert into public.log values (n); end if; end $$",
+            id="in-a-view-in-a-handler",
+        ),
         pytest.param("alter table log add column n bigint default known(1)", id="in-a-default"),
         pytest.param("alter table log alter x type bigint using found(1)", id="in-a-conversion"),
         pytest.param(
@@ -107,6 +114,34 @@ def test_a_script_sees_the_rows_of_transactions_that_were_open_before_it(
     assert [row[0] for row in tree.rows("select * from log order by 1")] == (
         [0] if kept else [0, 1]
     )
+
+
+def test_a_view_on_a_partition_is_read_with_the_rows_of_open_transactions(tree: Tree) -> None:
+    parted = (
+        "create table p (id int primary key) partition by range (id);"
+        "create table p1 partition of p for values from (0) to (9);"
+        "create view v as select * from p1"
+    )
+    added(tree, parted, "public.p")
+    added(tree, LOG, "public.log")
+    tree.root.database.execute("insert into public.p values (1)")
+    tree.catch_up()
+    with open_transaction(tree, "insert into public.p values (2)"):
+        tree.fine("p.sql", "insert into log select count(*) from v" + AFTER)
+    tree.catch_up()
+    assert tree.rows("select id from log") == [(2,)]
+
+
+def test_a_statement_that_changes_a_table_asks_for_its_own_lock_alone(tree: Tree) -> None:
+    text = "alter table t add column n bigint default 1; alter table t alter v type int using 1"
+    statements = split(text)
+    with tree.root.database.connect() as conn, conn.transaction():
+        writers = WriterLock.of(conn, QUEUE, text, statements)
+        writers.begin(conn)
+        for one in statements:
+            writers.before(conn, one)
+        held = "select mode from pg_locks where relation = 'public.t'::regclass and pid = %s"
+        assert conn.execute(held, [conn.info.backend_pid]).fetchall() == []
 
 
 def test_a_transaction_that_does_not_end_is_named(tree: Tree) -> None:

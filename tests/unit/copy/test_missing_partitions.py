@@ -10,9 +10,11 @@ from londiste.db.names import TableName
 from londiste.replication.tablesync.missing_partitions import Path, TreeTable, lacking
 
 
-def tree(key: str, *bounds: str, type: str | None = "integer") -> dict[Path, TreeTable]:
+def tree(
+    key: str, *bounds: str, type: str | None = "integer", lists: str | None = "text"
+) -> dict[Path, TreeTable]:
     """A table with partitions of one level."""
-    found: dict[Path, TreeTable] = {(): TreeTable(TableName("public", "t"), key, type)}
+    found: dict[Path, TreeTable] = {(): TreeTable(TableName("public", "t"), key, type, lists)}
     for number, bound in enumerate(bounds):
         found[(bound,)] = TreeTable(TableName("public", f"t{number}"))
     return found
@@ -64,3 +66,9 @@ def test_tables_with_other_keys_or_types_of_unknown_order_are_not_compared() -> 
     assert not lacking(tree("RANGE (id)", one), {}, meets)
     unknown = tree("RANGE (id)", other, type=None)
     assert not lacking(tree("RANGE (id)", one), unknown, meets)
+    # Of two types: bounds may not fit the other one, and texts of equal values differ.
+    assert not lacking(tree("RANGE (id)", one, type="bigint"), tree("RANGE (id)", other), meets)
+    one, other = "FOR VALUES IN (1.0)", "FOR VALUES IN (1)"
+    key = "LIST (id)"
+    assert not lacking(tree(key, one, lists=None), tree(key, other, lists=None), meets)
+    assert not lacking(tree(key, one, lists="text"), tree(key, other, lists="date"), meets)
