@@ -53,9 +53,9 @@ def triggers(
             execute_plan(plan.steps, reach, options.Execution(explain, as_json))
         if plan.skipped:
             raise LockTimeout(
-                f"{len(plan.skipped)} tables were skipped, because other sessions have locked them",
+                "other sessions have locked tables: the triggers of these were not checked",
                 detail="; ".join(plan.skipped),
-                hint="repeat the command when they have ended",
+                hint="repeat the command when those sessions have ended their transactions",
             )
         return
     with session(settings.db, name="londiste triggers", autocommit=True) as conn:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.queries import tuples
 from londiste.errors import BadOption
 from londiste.replication.ddl.classify import ScriptPart
-from londiste.replication.ddl.insides import KEYWORDS, called, look
+from londiste.replication.ddl.insides import KEYWORDS, Inside, called, look
 from londiste.replication.ddl.split import Statement, Word
 
 #: Statements that write rows; the parameters of EXECUTE are values for one.
@@ -26,7 +26,7 @@ _COPIED = ("insert", "update", "delete", "merge")
 #: Columns that every table has and no user can add, and a view of settings.
 _SYSTEM = ("ctid", "xmin", "xmax", "cmin", "cmax", "tableoid", "pg_settings")
 #: Statements that write rows only if a function of theirs does.
-CALLS = ("select", "call", "do", "values")
+_CALLS = ("select", "call", "do", "values")
 
 
 def require_same_everywhere(conn: Connection, parts: Sequence[ScriptPart]) -> None:
@@ -213,11 +213,21 @@ def _brackets(name: str) -> str:
 
 def _called_alone(conn: Connection, statement: Statement) -> list[str]:
     """Functions that write rows, called by a statement that writes none itself."""
-    if not any(statement.begins(word) for word in CALLS):
+    if not calls_alone(statement):
         return []
-    texts = [word.text for word in statement.words if word.kind == "string"]
-    inside = look(conn, calls(statement), texts if statement.begins("do") else ())
+    inside = look_into(conn, statement)
     return sorted(_told(inside.varies)) if inside.writes else []
+
+
+def calls_alone(statement: Statement) -> bool:
+    """Whether it writes rows only if a function of it, or the text of a DO, does."""
+    return any(statement.begins(word) for word in _CALLS)
+
+
+def look_into(conn: Connection, statement: Statement, more: Iterable[str] = ()) -> Inside:
+    """Looks into the functions that a statement calls, further ones, and the text of a DO."""
+    texts = [word.text for word in statement.words if word.kind == "string"]
+    return look(conn, {*calls(statement), *more}, texts if statement.begins("do") else ())
 
 
 def _targets(statement: Statement) -> list[tuple[str, TableName, int]]:

@@ -25,10 +25,9 @@ import psycopg
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.queries import records, savepoint, tuples
-from londiste.replication.ddl.insides import look
 from londiste.replication.ddl.rows import defines
 from londiste.replication.ddl.split import Statement
-from londiste.replication.ddl.volatile import CALLS, calls, evaluates, fired, inner
+from londiste.replication.ddl.volatile import calls_alone, evaluates, fired, inner, look_into
 
 log = logging.getLogger(__name__)
 
@@ -81,14 +80,7 @@ class WriterLock:
         mine = {oid: TableName(*name) for of, oid, *name in found if of == queue}
         others = {oid: (of, TableName(*name)) for of, oid, *name in found if oid not in mine}
         known = {**mine, **{oid: name for oid, (_, name) in others.items()}}
-        words = {one.number: used_by(conn, one) for one in statements}
-        behind: dict[str, set[str]] = {}
-        for view, name in tuples(conn, "view_tables", names=sorted(set().union(*words.values()))):
-            behind.setdefault(view, set()).add(name)
-        words = {
-            number: some.union(*(behind.get(word, ()) for word in some))
-            for number, some in words.items()
-        }
+        words = _with_views(conn, {one.number: used_by(conn, one) for one in statements})
         named = {
             number: {oid for oid, name in known.items() if name.name in some}
             for number, some in words.items()
@@ -139,7 +131,7 @@ class WriterLock:
         if not (wrote or self.named or any(one.written for one in used)):
             return False
         found = {one.oid for one in used if not one.locked and one.oid in self.tables}
-        found -= self.wanted | self.refused
+        found -= self.wanted
         self.wanted |= found
         if not found:
             seen = {one.oid for one in used}.union(*self.named.values())
@@ -189,10 +181,21 @@ def used_by(conn: Connection, statement: Statement) -> frozenset[str]:
     """The names in a statement that may write, and in what it calls; empty: it writes nothing."""
     one = inner(statement)
     writes = evaluates(one)
-    if not (writes or any(one.begins(word) for word in CALLS)):
+    if not (writes or calls_alone(one)):
         return frozenset()
-    block = [word.text for word in one.words if word.kind == "string"] if one.begins("do") else []
-    found = look(conn, calls(one) | fired(conn, one), block)
+    found = look_into(conn, one, fired(conn, one))
     if not (writes or found.writes):
         return frozenset()
     return found.words.union(word.text for word in one.words if word.names)
+
+
+def _with_views(conn: Connection, words: Mapping[int, frozenset[str]]) -> dict[int, frozenset[str]]:
+    """The names of each statement, with those of the tables behind its views."""
+    behind: dict[str, set[str]] = {}
+    names = sorted(set().union(*words.values()))
+    for view, name in tuples(conn, "view_tables", names=names) if names else ():
+        behind.setdefault(view, set()).add(name)
+    return {
+        number: some.union(*(behind.get(word, ()) for word in some))
+        for number, some in words.items()
+    }
