@@ -79,6 +79,12 @@ def open_transaction(tree: Tree, statement: str) -> Iterator[None]:
             "do $$ begin execute 'insert into public.log select id from public.t'; end $$",
             id="in-dynamic-sql",
         ),
+        pytest.param(
+            "do $$ declare n int; begin for n in execute 'select id from public.' ||"
+            " left('tx', 1) || ' for key share' loop insert into public.log values (n);"
+            " end loop; end $$",
+            id="with-locks-of-rows",
+        ),
         pytest.param("insert into log select 1 where known(1) = 1", id="in-a-function"),
         pytest.param("insert into log select 1 where found(1) = 1", id="in-a-handler"),
         pytest.param("insert into log select id, v from seen", id="in-a-view"),
@@ -142,6 +148,16 @@ def test_a_statement_that_changes_a_table_asks_for_its_own_lock_alone(tree: Tree
             writers.before(conn, one)
         held = "select mode from pg_locks where relation = 'public.t'::regclass and pid = %s"
         assert conn.execute(held, [conn.info.backend_pid]).fetchall() == []
+
+
+def test_a_check_of_a_foreign_key_waits_for_no_writer(tree: Tree) -> None:
+    added(tree, "create table u (id int primary key, t int references t)", "public.u")
+    tree.root.database.execute("insert into public.t values (1, 'new')")
+    tree.catch_up()
+    tree.line.configure(tree.root, execute_lock_timeout=0.1)
+    with tree.root.database.connect() as writer:
+        writer.execute("begin; insert into public.t values (2, 'open')")
+        tree.fine("u.sql", "insert into u values (1, 1)")
 
 
 def test_a_transaction_that_does_not_end_is_named(tree: Tree) -> None:
