@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from londiste import configfile
 from londiste.errors import BadOption
 from londiste.settings import cascade_file, database_variable, pair
-from londiste.settings.cascade_file import OWN_KEYS, CascadeFile
+from londiste.settings.cascade_file import JOBS, OWN_KEYS, CascadeFile
 from londiste.settings.earlier import INSTEAD, OTHER_NAMES, RENAMED, WITHOUT_EFFECT
 from londiste.settings.fields import ENV_PREFIX, Settings, spark_texts
 from londiste.settings.kinds import (
@@ -187,7 +187,7 @@ def _read(
         configfile.refuse_readable_password(file, key, value, where)
     sections = pair.expanded(sections, file, side)
     known = {name for cls in (*_kinds(), kind) for name in cls.sections}
-    known |= {"spark", "migrate"}
+    known |= {"spark", "migrate", *JOBS}
     for section in sections:
         if section and section not in known and not _of_a_table(kind, section):
             raise BadOption(

@@ -60,20 +60,23 @@ def drop(
         ]
     place = scene.place(name)
     below = scene.topology.children(name)
-    if below:
+    if below and scene.topology.roots != [name]:
+        provider = scene.topology.views[name].provider or "NODE"
         raise StateError(
             f"node {name} is the provider of {', '.join(sorted(below))}",
             hint="switch them to another provider first: londiste change-provider"
-            f" --node {word(below[0])}"
-            " --provider NODE",
+            f" --node {word(below[0])} --provider {word(provider)}"
+            if scene.topology.roots
+            else "no root answers; make another node the root first: londiste takeover"
+            f" {word(name)} --node {word(_next_root(scene, name))} --failover",
         )
     if not force:
         _refuse_silent_readers(sites, scene, name)
     if scene.topology.roots == [name] and len(scene.topology.views) > 1:
         raise StateError(
             f"node {name} is the root",
-            hint="make another node the root first: londiste switchover --to NODE;"
-            " or drop all other nodes",
+            hint="make another node the root first: londiste switchover --to"
+            f" {word(_next_root(scene, name))}; or drop all other nodes",
         )
     for at, other in scene.operations.items():
         # A rejoin that is not possible ends with the node.
@@ -130,6 +133,14 @@ def drop(
     if name == scene.topology.local:
         return [*steps, *forget, *itself]
     return [*steps, *itself, *forget]
+
+
+def _next_root(scene: ClusterState, root: str) -> str:
+    """A branch that can become the root, for a hint; NODE: there is none."""
+    views = scene.topology.views
+    branches = [n for n, v in views.items() if v.info and v.info.type is NodeType.BRANCH]
+    below = scene.topology.children(root)
+    return min(branches, key=lambda n: (n not in below, n), default="NODE")
 
 
 def _refuse_silent_readers(sites: Connections, scene: ClusterState, name: str) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 import click
 
 from londiste.cli import options, output, start
+from londiste.cli.errors import pasteable
 from londiste.cli.live_view import again_and_again
 from londiste.errors import BadOption, LondisteError
 from londiste.monitor import status as monitor
@@ -145,7 +146,8 @@ def status(
 
     def draw(found: Status) -> list[str]:
         view = tree_view.compact if compact else tree_view.tree
-        return shown(view(found, lambda text: f"{_RED}{text}{_PLAIN}"), colour=colour)
+        lines = view(found, lambda text: f"{_RED}{text}{_PLAIN}")
+        return shown(map(pasteable, lines), colour=colour)
 
     if watch is None:
         found = collect()

@@ -14,7 +14,7 @@ from londiste.cascade.switching.cluster_state import look
 from londiste.install import locks
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import execute, remaining
-from tests.fixtures.cascade import QUEUE, CommandLine, Node, Nodes
+from tests.fixtures.cascade import QUEUE, CommandLine, Node, Nodes, silent, takes_events
 from tests.fixtures.cluster import Database
 from tests.support.servers.kept_nodes import kept_nodes
 from tests.support.waiting import wait_for
@@ -45,7 +45,7 @@ def _one_step(at: Node) -> str:
 
 def _shown(londiste: CommandLine, at: Node) -> bool:
     out = londiste(at.db, "status").out
-    told = "finish it: londiste drop-node leaf\n" in out
+    told = re.search(r"finish it: londiste -c \S+\.toml drop-node leaf\n", out) is not None
     assert told is ("UNDER WAY: the drop of node leaf, started by " in out)
     return told
 
@@ -178,3 +178,20 @@ def test_a_drop_gives_way_to_an_application_that_uses_the_tables(
     root.db.execute("insert into b values (2)")
     rows = "select (select count(*) from only a), (select count(*) from b)"
     assert root.db.execute(rows) == [(1, 2)]
+
+
+def test_a_root_is_not_dropped_and_its_successor_is_named(
+    three: tuple[Node, Node, Node], londiste: CommandLine
+) -> None:
+    root, branch, _ = three
+    refused = londiste(branch.db, "drop-node", "root")
+    assert refused.code == 3
+    assert "node root is the root" in refused.err
+    assert "first: londiste switchover --to branch; " in refused.err
+    with silent(root):
+        refused = londiste(branch.db, "drop-node", "root")
+        assert refused.code == 3
+        assert "first: londiste takeover root --node branch --failover" in refused.err
+        hint = refused.err.partition("first: londiste ")[2].split()
+        taken = londiste(branch.db, *hint, "--timeout", "0")
+        assert takes_events(branch.db, QUEUE), taken.err

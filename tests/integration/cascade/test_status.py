@@ -29,6 +29,7 @@ from londiste.monitor import status
 from londiste.replication import sqlapi as tables
 from tests.fixtures.cascade import QUEUE, CommandLine, Node, Nodes
 from tests.fixtures.line import Line
+from tests.support.hints import plain
 from tests.support.programs import forked
 from tests.support.waiting import readable
 
@@ -194,7 +195,9 @@ def test_a_node_with_the_schemas_of_another_version_is_not_dead(
         shown = londiste(leaf.db, *call)
         assert "dead" not in shown.out and "_is_at_home" not in shown.out + shown.err, shown
     shown = londiste(leaf.db, "status")
-    assert shown.out.count("SQL: 4.0.0, lacks functions of this program: londiste install") == 2
+    assert (
+        plain(shown.out).count("SQL: 4.0.0, lacks functions of this program: londiste install") == 2
+    )
     # Without the schema of tables a node is a node.
     root.db.execute("drop schema londiste cascade")
     found = status.collect(leaf.dsn, QUEUE)
@@ -272,7 +275,8 @@ def test_what_is_under_way_is_shown_with_what_finishes_it(
     for kind, command in finish.items():
         root.db.execute(begin, kind)
         shown = londiste(root.db, "status").out
-        assert f"finish it: {command}\n" in shown
+        assert re.search(r"finish it: londiste -c \S+\.toml ", shown)
+        assert f"finish it: {command}\n" in plain(shown)
         assert "started by me at" in shown
         root.db.execute("delete from pgq_node.operation")
     assert "Watermarks: local 1, global 1" in londiste(root.db, "status").out

@@ -11,7 +11,7 @@ from londiste import settings
 from londiste.cli import cli
 from londiste.cli.errors import run
 from londiste.errors import BadOption
-from londiste.settings import NodeSettings, TickerSettings, WorkerSettings, load
+from londiste.settings import DatabaseSettings, NodeSettings, TickerSettings, WorkerSettings, load
 from londiste.settings.earlier import LONDISTE3_NAMES, OTHER_NAMES, RENAMED
 
 
@@ -98,6 +98,14 @@ def test_an_unknown_section_is_refused(tmp_path: Path) -> None:
 def test_daemons_of_a_migration_take_its_file(tmp_path: Path) -> None:
     file = write(tmp_path / "n.toml", '[londiste]\ndb="a"\n[migrate]\nfrom_db="b"\nto_db="c"\n')
     assert load(TickerSettings, file).db == "a"
+
+
+@pytest.mark.parametrize("section", ["lake", "dispatch"])
+def test_other_commands_take_the_database_of_a_job_from_its_file(
+    section: str, tmp_path: Path
+) -> None:
+    file = write(tmp_path / "n.toml", f'[{section}]\ndb="a"\nqueue_name="q"\nother=1\n')
+    assert load(DatabaseSettings, file).db == "a"
 
 
 def test_a_missing_required_key_is_named(tmp_path: Path) -> None:
