@@ -31,9 +31,9 @@ from londiste.replication.ddl.volatile import calls_alone, evaluates, fired, inn
 
 log = logging.getLogger(__name__)
 
-#: Seconds that one attempt waits: less than the time after which a session looks for a
-#: deadlock (deadlock_timeout, one second), so that it is never an application which is cancelled.
-_TRY = 0.9
+#: One attempt waits for less than the time after which a session looks for a deadlock, so that it
+#: is never an application which is cancelled.
+_OF_DEADLOCK_TIMEOUT = 0.9
 
 
 class Used(NamedTuple):
@@ -59,12 +59,14 @@ class WriterLock:
     refused -- the session's role may not lock them.
     held -- the transaction had locked them before the script, whose text does not name them: a
         weak lock tells nothing about the script.
+    seconds -- for which an attempt waits.
     """
 
     tables: Mapping[int, TableName]
     others: Mapping[int, tuple[str, TableName]]
     named: Mapping[int, set[int]]
     wanted: set[int]
+    seconds: float
     refused: set[int] = field(default_factory=set)
     held: set[int] = field(default_factory=set)
 
@@ -91,7 +93,8 @@ class WriterLock:
         changed = {word.text for one in statements if defines(one) for word in one.words}
         later = {oid for oid, name in mine.items() if name.name in changed}
         wanted = {oid for some in named.values() for oid in some} & mine.keys() - later
-        made = cls(mine, others, named, wanted)
+        ((deadlock_timeout,),) = tuples(conn, "deadlock_timeout")
+        made = cls(mine, others, named, wanted, _OF_DEADLOCK_TIMEOUT * deadlock_timeout)
         in_text = _words(text)
         made.held = {
             one.oid for one in made._used(conn) if not _names(known[one.oid], in_text, text)
@@ -101,7 +104,7 @@ class WriterLock:
     def begin(self, conn: Connection) -> None:
         """Locks the tables that are known to be used, before the first statement."""
         # Of one limit for all: whoever waits for the first of them looks for a deadlock later.
-        until = time.monotonic() + _TRY
+        until = time.monotonic() + self.seconds
         for oid in sorted(self.wanted - self.refused):
             if not _lock(conn, self.tables[oid], until - time.monotonic()):
                 self.refused.add(oid)
@@ -120,7 +123,7 @@ class WriterLock:
         own = {word.text for word in statement.words} if defines(statement) else set()
         for oid in sorted(self.named.get(statement.number, set()) & self.tables.keys()):
             if oid not in self.wanted and self.tables[oid].name not in own:
-                _lock(conn, self.tables[oid], _TRY)
+                _lock(conn, self.tables[oid], self.seconds)
 
     def missed(self, conn: Connection, *, wrote: bool) -> bool:
         """Whether the script has used tables without such a lock, which ``begin`` locks then.

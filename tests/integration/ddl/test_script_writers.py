@@ -160,6 +160,12 @@ def test_a_check_of_a_foreign_key_waits_for_no_writer(tree: Tree) -> None:
         tree.fine("u.sql", "insert into u values (1, 1)")
 
 
+def test_an_attempt_is_shorter_than_deadlock_timeout(tree: Tree) -> None:
+    with tree.root.database.connect() as conn, conn.transaction():
+        conn.execute("set local deadlock_timeout = '200ms'")
+        assert WriterLock.of(conn, QUEUE, "", []).seconds == pytest.approx(0.18)
+
+
 def test_a_transaction_that_does_not_end_is_named(tree: Tree) -> None:
     tree.line.configure(tree.root, execute_lock_timeout=0.1)
     with tree.root.database.connect() as writer:
