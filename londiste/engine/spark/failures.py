@@ -108,11 +108,22 @@ def unusable(problem: str) -> LondisteError:
 
 
 def no_master(master: str, reason: str) -> LondisteError:
-    """The error for a master that cannot be reached."""
+    """The error for a master, or a server of Spark Connect, that cannot be reached."""
+    what, setting = ("server", "remote") if master.startswith("sc://") else ("master", "master")
     return SparkUnavailable(
-        "Spark: the master does not answer",
+        f"Spark: the {what} does not answer",
         detail=f"{master}: {reason}",
-        hint=f"start it, correct spark.master, {_LOCALLY}",
+        hint=f"start it, correct spark.{setting}, {_LOCALLY}",
+    )
+
+
+def lost_server(error: Exception) -> LondisteError:
+    """The error for a job whose server of Spark Connect has ended, or knows the session no more."""
+    log.debug("Spark reported:\n%s", format_failure(error))
+    return TransientError(
+        "Spark: connection to the server lost",
+        detail="the job has ended with it",
+        hint=f"wait: the next job connects anew; {_MEMORY}",
     )
 
 

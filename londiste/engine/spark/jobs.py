@@ -20,7 +20,7 @@ import londiste
 from londiste.engine import tasks
 from londiste.engine.spark import session
 from londiste.engine.spark.executor_watch import Patience
-from londiste.engine.spark.failures import translated, unusable
+from londiste.engine.spark.failures import lost_server, translated, unusable
 from londiste.errors import LondisteError
 from londiste.wording import shortened
 
@@ -60,6 +60,8 @@ def run(carrier: Any, task: Callable[[T], R], items: Sequence[T], parallel: int)
         with Patience(carrier) as patience:
             rows = collect(carrier, execute, len(groups))
     except Exception as error:
+        if session.forget_lost(carrier):
+            raise lost_server(error) from error
         raise patience.exhausted or translated(
             error, [", ".join(map(tasks.label, group)) for group in groups]
         ) from error

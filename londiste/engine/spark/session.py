@@ -31,7 +31,7 @@ from typing import IO, TYPE_CHECKING, Any
 import londiste
 from londiste.embedded.java import find
 from londiste.engine.base import READY
-from londiste.engine.spark import launcher
+from londiste.engine.spark import connect, launcher
 from londiste.engine.spark.executor_watch import SETTING as PATIENCE
 from londiste.engine.spark.failures import format_failure, no_master
 from londiste.engine.spark.package_upload import is_needed, ship
@@ -138,7 +138,7 @@ def carrier(given: Mapping[str, str]) -> Any:
         if _carrier is None:
             _starting.set()
             try:
-                _carrier = _start(merged(given))
+                _carrier = _start(given)
             finally:
                 _starting.clear()
         return _carrier
@@ -147,11 +147,6 @@ def carrier(given: Mapping[str, str]) -> Any:
 def has_context(carrier: Any) -> bool:
     """Whether RDDs can be made of it; Spark Connect has DataFrames alone."""
     return hasattr(carrier, "parallelize")
-
-
-def remote(given: Mapping[str, str]) -> str:
-    """The server of Spark Connect; '' when the session is one of this process."""
-    return given.get("spark.remote") or os.environ.get("SPARK_REMOTE", "")
 
 
 def is_ready() -> bool:
@@ -206,6 +201,24 @@ def _is_dead() -> bool:
     return process is not None and process.poll() is not None
 
 
+def forget_lost(carrier: Any) -> bool:
+    """Whether the server of Spark Connect has lost this session; the next job connects anew.
+
+    A server that was started again does not know it, which only a call can tell.
+    """
+    global _carrier
+    if has_context(carrier):
+        return False
+    try:
+        carrier.conf.get("spark.sql.shuffle.partitions")
+    except Exception:
+        with _lock:
+            if carrier is _carrier:
+                _carrier = None
+        return True
+    return False
+
+
 def _forget() -> None:
     """What pyspark keeps of a session whose JVM is gone, which it cannot stop by itself."""
     global _carrier
@@ -224,20 +237,23 @@ def _forget_session() -> None:
     SparkSession._instantiatedSession = None
 
 
-def _start(settings: Mapping[str, str]) -> Any:
+def _start(given: Mapping[str, str]) -> Any:
     # Imported here: help, queue and tail commands must not pay for it.
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
     global _shipped, _ready_text, _ready_at
-    server, where = remote(settings), settings["spark.master"]
-    if not server:
-        _ask(where)
-    log.info("starting Spark, %s", server or f"master {where}")
+    settings = merged(given)
+    server, where = connect.remote(given), settings["spark.master"]
+    if server:
+        # Its parameters may be a secret.
+        where = f"sc://{connect.address(server)}"
+    _ask(where)
+    log.info("starting Spark, %s", where if server else f"master {where}")
     began = time.monotonic()
     said = tempfile.TemporaryFile() if "spark.log.level" not in settings else None  # noqa: SIM115
     try:
-        found = _connected(settings) if server else _launched(settings, said)
+        found = connect.connected(server, given) if server else _launched(settings, said)
         _ready_text, _ready_at = _ready(found, time.monotonic() - began), time.monotonic()
         log.info("%s", _ready_text)
         _shipped = ship(found) if not server and is_needed(where) else ""
@@ -264,17 +280,6 @@ def _to_check() -> str:
         names.append("SPARK_CONF_DIR")
     what = ", ".join(["spark.* in the settings", *names[:-1]])
     return f'check {what} and {names[-1]}, or use engine = "local"'
-
-
-def _connected(settings: Mapping[str, str]) -> Any:
-    """A session of Spark Connect."""
-    from pyspark.sql import SparkSession
-
-    builder = SparkSession.builder
-    for key, value in settings.items():
-        if key != "spark.master":
-            builder = builder.config(key, value)
-    return builder.getOrCreate()
 
 
 def _launched(settings: Mapping[str, str], said: IO[bytes] | None) -> Any:
@@ -344,14 +349,16 @@ def _ready(found: Any, seconds: float) -> str:
 
 
 def _ask(where: str) -> None:
-    """Raises SparkUnavailable when no master of a cluster of Spark's own takes a connection.
+    """Raises SparkUnavailable when nobody takes a connection.
 
-    Spark would try for a minute.
+    Of the masters of a cluster of Spark's own, where Spark would try for a minute, and of a server
+    of Spark Connect, where it would for ten.
     """
-    if not where.startswith("spark://"):
+    kind, _, servers = where.partition("://")
+    if kind not in ("spark", "sc"):
         return
     reasons = []
-    for one in where.removeprefix("spark://").split(","):
+    for one in servers.split(","):
         host, _, port = one.strip().rpartition(":")
         try:
             socket.create_connection((host.strip("[]"), int(port)), _ANSWER).close()
