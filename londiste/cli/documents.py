@@ -76,6 +76,7 @@ class Failure(TypedDict):
     done -- the steps that were executed before the error.
     lost -- as `resurrect` prints it.
     equal, tick, tables, failed -- as `compare` prints them: the other tables were compared.
+    findings -- as `migrate verify` prints them.
     """
 
     error: str
@@ -88,6 +89,7 @@ class Failure(TypedDict):
     tick: NotRequired[int]
     tables: NotRequired[list[dict[str, Any]]]
     failed: NotRequired[list[dict[str, Any]]]
+    findings: NotRequired[list[dict[str, Any]]]
 
 
 def as_json(document: Mapping[str, Any] | DataclassInstance) -> None:

@@ -22,8 +22,8 @@ from londiste.compare import chunks
 from londiste.compare import recheck as rows
 from londiste.compare import sqlapi as progress
 from londiste.compare.checksum import Piece, compare
-from londiste.compare.column_pairing import Pairing
-from londiste.compare.compare import both_sides, drill_task, moved
+from londiste.compare.column_pairing import Pairing, require_columns
+from londiste.compare.compare import both_sides, drill_task, first_of, moved
 from londiste.compare.context import (
     Asked,
     Parties,
@@ -155,17 +155,16 @@ def once(
                     started = server_now(conn)
                 following = _following(settings, conn, asked, started, failed)
                 if following is None or str(following.table.name) in failed:
-                    for error in failed.values():
-                        raise error
+                    if failed:
+                        raise first_of(failed, say)
                     return True
                 try:
                     _advance(settings, conn, asked, following, started, say)
                 except LondisteError as error:
                     if error.retry:
                         raise
-                    name = str(following.table.name)
-                    error.say_more(f"table {name}; the other tables were compared")
-                    failed[name] = error
+                    failed[str(following.table.name)] = error
+                    _unknown(settings, conn, following)
             took = time.monotonic() - began
             if share < 1.0:
                 signals.wait(took / share - took)
@@ -244,6 +243,7 @@ class Audit:
                 raise ours from ours.__cause__
             self._rest(began)
             self._postpone(name, ours)
+            _unknown(self._settings, self._conn, following)
         else:
             self._beat.worked(apply=self._rest(began))
             if name in self._failing:
@@ -339,7 +339,7 @@ def _advance(
     since: datetime | None,
     say: Callable[[str], None],
 ) -> None:
-    """Compares the next range, or splits the table."""
+    """Compares the next range, or splits the table.  Raises StateError if it lacks columns."""
     name, one = str(following.table.name), following.one
     with contextlib.ExitStack() as stack:
         parties = stack.enter_context(meet(settings, conn, [following.table], lambda text: None))
@@ -363,9 +363,17 @@ def _advance(
                     begun = [(table, conditions)]
                     progress.compare_begin(conn, parties.queue, progress.AUDIT, begun)
                     return
+        require_columns(table)
         count = _look(parties, conn, asked, Piece(table, one.number, one.condition, one.buckets))
         if count:
             say(f"table {name}: {count} rows differ; londiste repair {argument(name)}")
+
+
+def _unknown(settings: WorkerSettings, conn: Connection, following: _Following) -> None:
+    """Stores that the range, which could not be compared, is no longer known to be equal."""
+    if following.one is not None and usable(conn):
+        with contextlib.suppress(LondisteError, psycopg.Error):
+            progress.compare_failed(conn, settings.queue_name, following.one)
 
 
 @dataclass(frozen=True)

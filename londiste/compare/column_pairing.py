@@ -223,6 +223,16 @@ def _builtin(column: catalog.Column) -> bool:
     return column.builtin or "." not in column.read_as
 
 
+def require_columns(table: Pairing) -> None:
+    """Raises StateError if this node does not store all columns that replication carries."""
+    if table.lacking:
+        raise StateError(
+            f"table {table.name}: this node does not store columns of the root:"
+            f" {', '.join(table.lacking)}",
+            hint=f"londiste columns {argument(table.name)} --add",
+        )
+
+
 def pairing(
     root: Connection, node: Connection, pair: TablePair, *, only_rows: str = "", count_only: bool
 ) -> Pairing:

@@ -92,7 +92,7 @@ def compare_tables(
         result = Comparison(tick, results, failed)
         if failed:
             failing(result)
-            raise _first(parties, failed)
+            raise first_of(failed, parties.say)
         _remember(conn, parties.queue, results, asked)
         return result
 
@@ -360,11 +360,11 @@ def _rechecked(
             )
 
 
-def _first(parties: Parties, failed: Mapping[str, LondisteError]) -> LondisteError:
+def first_of(failed: Mapping[str, LondisteError], say: Callable[[str], None]) -> LondisteError:
     """The error that ends the comparison; those of further tables are printed."""
     (name, first), *others = failed.items()
     for other, error in others:
-        parties.say(f"table {other} could not be compared: {stored_error(error)}")
+        say(f"table {other} could not be compared: {stored_error(error)}")
     first.say_more(f"table {name}; the other tables were compared")
     return first
 

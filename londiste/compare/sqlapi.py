@@ -54,6 +54,8 @@ def signature(table: Pairing) -> str:
         table.root_where,
         table.node_where,
         *sorted(table.masked),
+        # What was equal without such a column is not known to be equal.
+        *(("lacking", *table.lacking) if table.lacking else ()),
     ]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
@@ -103,6 +105,22 @@ def compare_done(
             differs,
             Jsonb(list(findings)) if findings else None,
         )
+    )
+
+
+def compare_failed(conn: Connection, queue: str, one: ComparedRange) -> None:
+    """Stores that a range of the audit cannot be compared; its known differences stay known."""
+    call.value(
+        conn,
+        "londiste.compare_done",
+        queue,
+        AUDIT,
+        one.table_name,
+        one.number,
+        None,
+        None,
+        one.differs,
+        Jsonb(one.findings) if one.findings else None,
     )
 
 

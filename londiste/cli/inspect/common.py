@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NotRequired, TypedDict
 
+from londiste.changes.row_values import stored_error
 from londiste.cli import output
 from londiste.compare import result as found
 from londiste.compare.diff import DIFFERS, EXTRA, MISSING
@@ -59,6 +60,13 @@ class DifferingValue(TypedDict):
     here: str | None
 
 
+class FailedTable(TypedDict):
+    """A table that could not be compared: not known whether it is equal."""
+
+    table: str
+    error: str
+
+
 class ComparedTable(TypedDict):
     """A table.
 
@@ -80,6 +88,11 @@ class ComparedTable(TypedDict):
     skipped_columns: list[str]
     ranges: int
     ranges_known: int
+
+
+def failures(result: found.Comparison) -> list[FailedTable]:
+    """The tables of ``--json`` that could not be compared."""
+    return [FailedTable(table=name, error=stored_error(why)) for name, why in result.failed.items()]
 
 
 def row(result: found.TableResult) -> ComparedTable:

@@ -7,11 +7,10 @@ from typing import TypedDict
 
 import click
 
-from londiste.changes.row_values import stored_error
 from londiste.cli import errors, options, output
 from londiste.cli.documents import Rows
 from londiste.cli.errors import EXIT_DIFFERENT
-from londiste.cli.inspect.common import ComparedTable, announce, row
+from londiste.cli.inspect.common import ComparedTable, FailedTable, announce, failures, row
 from londiste.compare import accept, audit
 from londiste.compare import compare as run
 from londiste.compare import context as parties
@@ -20,13 +19,7 @@ from londiste.errors import LondisteError, UsageError
 from londiste.replication import renamed_tables
 from londiste.replication.coverage import Audited
 from londiste.settings import WorkerSettings
-
-
-class FailedTable(TypedDict):
-    """A table that could not be compared: not known whether it is equal."""
-
-    table: str
-    error: str
+from londiste.wording import shortened
 
 
 class Compared(TypedDict):
@@ -44,7 +37,7 @@ class Compared(TypedDict):
 class Coverage(TypedDict):
     """With `--status` and `--continuous`: the audit.
 
-    equal -- no compared row differs.
+    equal -- all rows were compared, and none differs.
     coverage -- of all these tables in the last 24 hours; null: no audit has run.
     """
 
@@ -103,7 +96,7 @@ def compare(
     """Compare tables with the root's at one tick while replication runs.
 
     Without TABLE: every replicated table; * and ? match several.  Takes no locks on tables.  The
-    exit code is 3 when a table differs.
+    exit code is 3 when a table differs, with --status also when rows were not compared.
     """
     if (continuous or status) and (where or count_only or resume):
         raise UsageError(
@@ -161,9 +154,7 @@ def _document(result: found.Comparison) -> Compared:
         equal=result.equal,
         tick=result.tick_id,
         tables=[row(r) for r in result.tables],
-        failed=[
-            FailedTable(table=name, error=stored_error(why)) for name, why in result.failed.items()
-        ],
+        failed=failures(result),
     )
 
 
@@ -220,7 +211,8 @@ def _counts(result: found.TableResult, count_only: bool) -> list[str]:
 
 def _status(settings: WorkerSettings, tables: tuple[str, ...], as_json: bool) -> int:
     covered, together = audit.coverage(settings, tables)
-    equal = not any(table.differing for table in covered)
+    unknown = [table.table for table in covered if not 0 < table.compared == table.ranges]
+    equal = not unknown and not any(table.differing for table in covered)
     if as_json:
         output.as_json(Coverage(equal=equal, coverage=together, tables=covered))
     else:
@@ -229,6 +221,8 @@ def _status(settings: WorkerSettings, tables: tuple[str, ...], as_json: bool) ->
             [[t.table, t.ranges, t.compared, t.oldest, t.rows, t.differing] for t in covered],
         )
         output.message(str(together or "no audit has run: londiste compare --continuous"))
+        if unknown:
+            output.message(f"not compared as a whole: {shortened(unknown)}")
         for table in covered:
             for finding in table.findings:
                 output.message(f"{table.table} {finding['kind']}: {finding['key']}")

@@ -8,17 +8,18 @@ from typing import TypedDict
 
 import click
 
-from londiste.cli import options, output
+from londiste.cli import errors, options, output
 from londiste.cli.errors import EXIT_DIFFERENT
-from londiste.cli.inspect.common import ComparedTable, announce, row
+from londiste.cli.inspect.common import ComparedTable, FailedTable, announce, failures, row
 from londiste.cli.migrate import common
 from londiste.compare import compare as run
 from londiste.compare import context as parties
-from londiste.errors import StateError
+from londiste.compare.result import Comparison
+from londiste.errors import LondisteError, StateError
 from londiste.migrate import daemons, drift, phase
 from londiste.migrate.databases import NEW, OLD
 from londiste.monitor.catalog import ShownFinding, shown
-from londiste.monitor.queues.model import Severity
+from londiste.monitor.queues.model import Finding, Severity
 from londiste.wording import shortened
 
 
@@ -47,11 +48,13 @@ class Verified(TypedDict):
     """The result of the comparison.
 
     rows_root, rows_here -- of the database that takes the writes, and of the other one.
+    failed -- tables that could not be compared; the document is then that of the error, too.
     """
 
     equal: bool
     tick: int
     tables: list[ComparedTable]
+    failed: list[FailedTable]
     findings: list[ShownFinding]
 
 
@@ -71,7 +74,8 @@ def verify(
 
     Compares rows at one tick while writes continue, without table locks. The exit code is 3 when
     rows differ, or when a sequence is behind. It is also 3 when a column, key, index, constraint,
-    trigger or sequence exists on one side only.
+    trigger or sequence exists on one side only. If a table cannot be compared, the results of the
+    others are printed before its error.
     """
     return EXIT_DIFFERENT if compare(context, source, target, timeout, as_json) else 0
 
@@ -101,13 +105,23 @@ def compare(
         )
     if not as_json:
         output.findings(found)
+    kept: list[Comparison] = []
     with daemons.at_work(pair, verbose=common.verbose(context)):
-        result = run.compare_tables(
-            pair.worker_settings(below),
-            parties.Asked(timeout=timeout),
-            say=output.message,
-            done=announce,
-        )
+        try:
+            result = run.compare_tables(
+                pair.worker_settings(below),
+                parties.Asked(timeout=timeout),
+                say=output.message,
+                done=announce,
+                failing=kept.append,
+            )
+        except LondisteError:
+            for result in kept:
+                with errors.also_told(**_document(result, found)):
+                    if not as_json:
+                        _print(result)
+                    raise
+            raise
         with pair.sites() as sites:
             late = drift.wait_for_sequences(
                 sites.at(pair.other(below).dsn),
@@ -118,23 +132,34 @@ def compare(
             )
     stopping = [one.what for one in (*found, *late) if one.severity is Severity.CRITICAL]
     if as_json:
-        output.as_json(
-            Verified(
-                equal=result.equal and not stopping,
-                tick=result.tick_id,
-                tables=[row(one) for one in result.tables],
-                findings=shown([*found, *late]),
-            )
-        )
+        output.as_json(_document(result, [*found, *late]))
     else:
         output.findings(late)
-        output.table(
-            ["table", "equal", "rows_root", "rows_here"],
-            [[r.table, r.equal, r.rows_root, r.rows_node] for r in result.tables],
-        )
-    different = [r.table for r in result.tables if not r.equal]
-    if different:
+        _print(result)
+    written = [r for r in result.tables if not r.equal and (r.differences or not r.pairing.lacking)]
+    if written:
         output.message(
-            f"{len(different)} tables differ; check for sessions that write on {below.name}"
+            f"{len(written)} tables differ; check for sessions that write on {below.name}"
         )
-    return Differences(different, stopping)
+    return Differences([r.table for r in result.tables if not r.equal], stopping)
+
+
+def _document(result: Comparison, found: Sequence[Finding]) -> Verified:
+    critical = any(one.severity is Severity.CRITICAL for one in found)
+    return Verified(
+        equal=result.equal and not critical,
+        tick=result.tick_id,
+        tables=[row(one) for one in result.tables],
+        failed=failures(result),
+        findings=shown(found),
+    )
+
+
+def _print(result: Comparison) -> None:
+    output.table(
+        ["table", "equal", "rows_root", "rows_here"],
+        [
+            *([r.table, r.equal, r.rows_root, r.rows_node] for r in result.tables),
+            *([name, "failed", "-", "-"] for name in result.failed),
+        ],
+    )

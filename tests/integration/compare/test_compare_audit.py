@@ -157,17 +157,17 @@ def test_an_audit_covers_every_range_and_shows_what_it_found(
     # What was compared before the last day does not count; a table without a result counts fully.
     older = "update londiste.compare_range set checked_at = now() - interval '25 hours'"
     leaf.database.execute(f"{older} where table_name = 'public.big' and number > 0")
-    first = answer(line, leaf, "--status")["tables"][0]["ranges"]
-    together = answer(line, leaf, "--status")["coverage"]
+    found = answer(line, leaf, "--status")
+    first, together = found["tables"][0]["ranges"], found["coverage"]
     assert 0.5 / first < together["verified"] < 2 / first
     assert (together["complete"], together["tables"]) == (1, 2)
     leaf.database.execute("delete from londiste.compare_range where table_name = 'public.big'")
     leaf.database.execute("analyze big")
-    together = answer(line, leaf, "--status")["coverage"]
+    together = answer(line, leaf, "--status", code=3)["coverage"]
     assert together["verified"] == pytest.approx(10 / 12_010, abs=1e-4)
     assert together["oldest"] is None
     leaf.database.execute("delete from londiste.compare_range")
-    assert answer(line, leaf, "--status")["coverage"] is None
+    assert answer(line, leaf, "--status", code=3)["coverage"] is None
 
 
 def test_a_table_that_is_copied_again_is_not_verified_until_it_is_compared_again(
@@ -200,6 +200,34 @@ def test_a_table_that_is_copied_again_is_not_verified_until_it_is_compared_again
     assert (after["complete"], after["differing"]) == (1, 0)
     again = answer(line, leaf, *once)
     assert (again["equal"], again["coverage"]["verified"]) == (True, 1.0)
+
+
+def test_tables_that_cannot_be_compared_are_not_shown_as_equal(
+    line: Line, pair: tuple[LineNode, LineNode]
+) -> None:
+    _, leaf = pair
+    once = ("--continuous", "--once", "--share", "1")
+    # Before the first round nothing is known.
+    assert answer(line, leaf, "--status", code=3)["equal"] is False
+    assert answer(line, leaf, *once)["equal"] is True
+    leaf.database.execute("alter table small drop v; alter table big rename to other")
+    done = line.run(leaf, "compare", *once)
+    assert done.code == 2 and "table public.big" in done.err, str(done)
+    assert (
+        "table public.small could not be compared: table public.small: this node does not store"
+        " columns of the root: v" in done.err
+    )
+    found = answer(line, leaf, "--status", code=3)
+    big, small = found["tables"]
+    assert (found["equal"], found["coverage"]["complete"]) == (False, 0)
+    assert (big["compared"], small["compared"]) == (big["ranges"] - 1, 0)
+    shown = line.here(leaf, "compare", "--status")
+    assert "not compared as a whole: public.big, public.small" in shown.err
+    leaf.database.execute("alter table other rename to big")
+    done = line.run(leaf, "compare", *once)
+    assert done.code == 3 and "londiste columns public.small --add" in done.err, str(done)
+    leaf.database.execute("alter table small add v text default 'x'")
+    assert answer(line, leaf, *once)["equal"] is True
 
 
 def test_a_killed_audit_continues_where_it_was(line: Line, pair: tuple[LineNode, LineNode]) -> None:

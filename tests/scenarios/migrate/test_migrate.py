@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -63,6 +64,23 @@ def _assert_a_wrong_row_is_found(move: Move, follower: Database) -> None:
     follower.execute(wrong.format(7))
 
 
+def _assert_unknown_tables_are_not_equal(move: Move, follower: Database) -> None:
+    follower.execute(
+        "alter table app.customer rename name to kept; alter table app.customer add name int;"
+        " alter table app.line rename quantity to kept"
+    )
+    done = move.run("verify", "--json", accept=None)
+    told = json.loads(done.out)
+    assert done.code == told["exit_code"] == 1 and "invalid input syntax" in done.err, str(done)
+    assert not told["equal"] and [one["table"] for one in told["failed"]] == ["app.customer"]
+    assert [t["table"] for t in told["tables"] if not t["equal"]] == ["app.line"]
+    assert "sessions that write" not in done.err
+    follower.execute(
+        "alter table app.customer drop name; alter table app.customer rename kept to name;"
+        " alter table app.line rename kept to quantity"
+    )
+
+
 @pytest.mark.parametrize("in_one", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_a_database_moves_while_somebody_writes_and_goes_back(
     in_one: bool, cascade: Cascade, cluster16: Server
@@ -89,6 +107,8 @@ def test_a_database_moves_while_somebody_writes_and_goes_back(
         confirmed = application.stop()
     application.assert_numbers_go_up()
     assert move.json("verify")["equal"]
+    if in_one:
+        _assert_unknown_tables_are_not_equal(move, new)
     for database in (old, new):
         assert database.value("select count(*) from public.written") == confirmed
         assert database.value("select count(*) from app.totals") == 100

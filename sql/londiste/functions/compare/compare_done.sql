@@ -15,14 +15,15 @@ as $$
 /*
  * Stores the result of a range.  Returns false when the table has got other ranges since.
  *
- * i_tick_id -- the tick at which both sides were read.
+ * i_tick_id -- the tick at which both sides were read; NULL: they could not be compared, and
+ *     nothing but the differences that were known is known of the range.
  * i_differs -- number of rows that differ; 0 when both sides are equal.
  * i_findings -- the first of these rows.
  */
 begin
     update londiste.compare_range
     set checked_tick = i_tick_id,
-        checked_at = now(),
+        checked_at = case when i_tick_id is not null then now() end,
         rows = i_rows,
         differs = i_differs,
         findings = i_findings
