@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from londiste.cascade import sqlapi as nodes
 from londiste.db.connection import Connection
+from londiste.db.names import argument
 from londiste.db.queries import translated
 from londiste.errors import PositionLost
 from londiste.pgq import position_check
@@ -26,6 +27,14 @@ POSITION_LOST_HINT = (
     " provider's consumer to the tick of this database if the provider has the same one; otherwise"
     " it prints the command that copies the rows again; then start the worker"
 )
+
+
+def register_again(provider: str) -> str:
+    """The hint for a node that its provider has forgotten: it was taken for lost."""
+    return (
+        f"londiste change-provider --provider {argument(provider)} registers it again at its"
+        " position; if that tick has expired: londiste drop-node, then create the node again"
+    )
 
 
 class NodeProgress:

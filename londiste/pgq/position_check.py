@@ -21,6 +21,9 @@ from londiste.db.connection import Connection
 from londiste.errors import PositionLost
 from londiste.pgq.types import Batch
 
+#: Why a position is lost whose consumer the queue has forgotten.
+UNREGISTERED = "the consumer is not registered any more"
+
 
 @dataclass(frozen=True)
 class KnownPosition:
@@ -86,7 +89,7 @@ def decide(known: KnownPosition, facts: PositionFacts, tick: int) -> str | None:
     if another := another_tick(known, facts, tick):
         return f"{another}; the queue was set back and continued from there"
     if facts.registration is None:
-        return "the consumer is not registered any more"
+        return UNREGISTERED
     if facts.registration != known.registration and facts.finished_tick != tick:
         return f"the consumer was registered again, at tick {facts.finished_tick}"
     if facts.finished_tick is not None and facts.finished_tick > tick:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from londiste.cascade import daemons
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.commands.endpoint import Endpoint
 from londiste.cascade.daemons import Life
-from londiste.cascade.progress import POSITION_LOST_HINT
-from londiste.cascade.switching import operation_log
 from londiste.copy.status import TableStatus
 from londiste.copy.status import collect as copies_of
 from londiste.db.connection import Connection
-from londiste.db.names import argument
 from londiste.errors import StateError
 from londiste.monitor import lag
 from londiste.monitor.lag import Position
@@ -24,11 +20,9 @@ from londiste.orchestration.connections import Connections
 from londiste.orchestration.daemons import worker_runs
 from londiste.pgq import position_check, queues
 from londiste.replicate.databases import Replication, node_of
+from londiste.replicate.held import Held, of_worker, paused_ticker, unregistered
 from londiste.replicate.losses import Lost, look_for_losses, losses_of
 from londiste.replication import sqlapi as tables
-from londiste.replication.ddl.failures import choices
-from londiste.replication.ddl.sqlapi import State, get_scripts
-from londiste.replication.tablesync import wait
 from londiste.replication.tablesync.states import By, from_text, may_take_batch
 from londiste.replication.tablesync.stopped import remedy
 from londiste.wording import HINT, at_node, hint_in, shortened
@@ -39,18 +33,6 @@ _TICK_PATIENCE = 10.0
 _ENDED = (Life.GONE, Life.HUNG, Life.STOPPED)
 #: States of a table as stored, until its rows are there.
 _BEFORE_ROWS = (None, "in-copy")
-
-
-class Held(NamedTuple):
-    """What waits for an operator, why, and the command that continues it.
-
-    node -- of the remedy, where that is a hint of this node; '': it is read anywhere.
-    """
-
-    what: str
-    reason: str
-    remedy: str
-    node: str = ""
 
 
 @dataclass(frozen=True)
@@ -117,6 +99,11 @@ class NodeState:
             for copy in self.copies
         }
         return {table: why for table, why in found.items() if why is not None}
+
+    @property
+    def loses(self) -> bool:
+        """Whether it gets some changes only after an operator has acted on what is lost."""
+        return bool(self.losses) or any(held.lost for held in self.held)
 
     @property
     def at_rest(self) -> bool:
@@ -314,40 +301,45 @@ def look(
         return []
     count = len([t for t in tables.get_table_list(root, queue) if t.local])
     found = [NodeState(source.name, True, count, count)]
-    ticks = {}
+    seen = {}
     for target in targets:
         node = node_of(sites.at(target.dsn), queue)
         if node is None:
             return []
-        ticks[target.name] = node.last_tick
+        seen[target.name] = node
     info = queues.get_queue_info(root, queue)[0]
     newest = info.last_tick_id or 0
-    at = lag.positions_at(root, queue, {*ticks.values(), newest})
+    at = lag.positions_at(root, queue, {newest, *(node.last_tick for node in seen.values())})
     readers = {one.consumer_name for one in queues.get_consumer_info(root, queue)}
     ticker = daemons.ticker(root, daemons.find(root, queue)).life
     for target in targets:
         state = look_at_target(sites, target, queue)
+        node = seen[target.name]
+        known = target.worker in readers
+        if not known and node.provider == source.name:
+            state = _unregistered(state, source.name)
         # Whether its tick stays in the queue is unknown if the source does not know its worker.
-        position = at.get(ticks[target.name]) if target.worker in readers else None
+        position = at.get(node.last_tick) if known else None
         state = _placed(state, position, at.get(newest), ticker)
         if info.queue_ticker_paused and needs_tick(state):
-            state = replace(state, held=(*state.held, _paused_ticker(source.name, queue)))
+            state = replace(state, held=(*state.held, paused_ticker(source.name, queue)))
         found.append(state)
     return found
+
+
+def _unregistered(state: NodeState, source: str) -> NodeState:
+    """Pure: the state of a node whose worker the source does not know any more."""
+    lost = unregistered(state.name, source)
+    errors = state.errors
+    if not any(position_check.UNREGISTERED in text for text in errors):
+        errors = (f"{lost.reason.removeprefix(f'{state.name}: ')}{HINT}{lost.remedy}", *errors)
+    return replace(state, errors=errors, held=(lost, *(h for h in state.held if not h.lost)))
 
 
 def needs_tick(state: NodeState) -> bool:
     """Pure: whether only another tick of the root brings the node further."""
     reading = any(copy.state in _BEFORE_ROWS for copy in state.copies)
     return not state.in_sync and not reading and state.ticks in (0, 1, None)
-
-
-def _paused_ticker(root: str, queue: str) -> Held:
-    return Held(
-        f"the ticker of {root}",
-        f"{root}: parameter ticker_paused of queue {queue} is set",
-        f"londiste queue config {argument(queue)} ticker_paused=no",
-    )
 
 
 def _placed(
@@ -393,32 +385,8 @@ def look_at_target(sites: Connections, target: Endpoint, queue: str) -> NodeStat
         errors=tuple(text.splitlines()[0] for text in failing.values()),
         copies=tuple(copies.tables),
         copies_paused=copies.control.paused,
-        held=tuple(_held(conn, queue, target, failing=target.worker in failing)),
+        held=tuple(of_worker(conn, queue, target, failing=target.worker in failing)),
     )
-
-
-def _held(conn: Connection, queue: str, target: Endpoint, *, failing: bool) -> Iterator[Held]:
-    """What waits for an operator of a target's worker.
-
-    failing -- the worker has an error: it may be that of an event, a script or its position.
-    """
-    why = wait.find(conn, queue)
-    name = target.name
-    worker = f"the worker of {name}"
-    lost = position_check.lost(conn, queue, target.worker) if failing else None
-    if lost is not None and lost.source == nodes.get_node_info(conn, queue).provider:
-        reason = f"{name}: its position at {lost.source} is lost: {lost.reason}"
-        yield Held(worker, reason, POSITION_LOST_HINT, name)
-    # One of before may be mended: the worker tries the event again.
-    if why is not None and why.state == "halted" and failing:
-        yield Held(worker, f"{name}: {why.reason}", "londiste events show")
-    # A change of the cascade resumes the worker that it has paused.
-    if why is not None and why.state == "paused" and operation_log.find(conn, queue) is None:
-        yield Held(worker, f"{name}: paused", f"londiste resume --node {argument(name)}")
-    for script in get_scripts(conn, queue) if failing else ():
-        if script.state is State.FAILED:
-            reason = script.error or "it has failed"
-            yield Held(f"script {script.name} on {name}", reason, choices(script.name))
 
 
 def forget_errors(sites: Connections, replications: Sequence[Replication]) -> None:

@@ -15,7 +15,12 @@ import psycopg
 from londiste.cascade import copied_database
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import WorkerState
-from londiste.cascade.progress import POSITION_LOST_HINT, STOP_WORKER, NodeProgress
+from londiste.cascade.progress import (
+    POSITION_LOST_HINT,
+    STOP_WORKER,
+    NodeProgress,
+    register_again,
+)
 from londiste.db import call
 from londiste.db.advisory_lock import acquire_singleton_lock, job_holder
 from londiste.db.connection import Connection, ask_backend, connect, describe_dsn, limit_silence
@@ -173,16 +178,8 @@ def unregistered(state: WorkerState) -> PositionLost:
     """Returns the error for a node that its provider does not know any more."""
     return PositionLost(
         f"queue {state.queue}: node {state.provider} does not know worker {state.worker}",
-        detail="the consumer is not registered any more",
-        hint=_register_again(state),
-    )
-
-
-def _register_again(state: WorkerState) -> str:
-    # A node that was taken for lost: its provider has forgotten it.
-    return (
-        f"londiste change-provider --provider {argument(state.provider)} registers it again at its"
-        " position; if that tick has expired: londiste drop-node, then create the node again"
+        detail=position_check.UNREGISTERED,
+        hint=register_again(state.provider),
     )
 
 
@@ -227,7 +224,7 @@ def prove_continuity(
     tick = state.completed_tick if stands is None else stands
     known = position_check.recall(target, queue, worker)
     facts = position_check.look(source, queue, worker, known, tick)
-    hint = _register_again(state) if facts.registration is None else POSITION_LOST_HINT
+    hint = register_again(state.provider) if facts.registration is None else POSITION_LOST_HINT
     compared = facts
     if state.combined_queue is not None and (facts.finished_tick or 0) > tick:
         # A leaf that merges puts itself back to where its rows are.

@@ -239,14 +239,35 @@ def test_a_lost_position_ends_the_wait_with_the_commands_that_find_it(
         )
         assert caught.value.hint == f"{steps}; then again"
         capsys.readouterr()
-        assert run(cli, ["replicate", *dsns, "--queue", QUEUE, "--status"]) == 0
+        status = ["replicate", *dsns, "--queue", QUEUE, "--status"]
+        assert run(cli, status) == 3
         shown = capsys.readouterr()
         assert f"; hint: {steps}" in shown.out and "worker -s" not in shown.out
         assert line.here(leaf, "worker", "--rewind").code == 0
         line.once(leaf)
         looks = 1
         assert wait(until_sync="again")
-    assert leaf.database.execute("select id from a") == [(1,)]
+        assert leaf.database.execute("select id from a") == [(1,)]
+
+        # The source does not know the worker: it has tried nothing yet, and then it has.
+        root.database.execute("select pgq.unregister_consumer('line', 'leaf_worker')")
+        unknown = "the consumer is not registered any more"
+        again = "londiste change-provider --provider root registers it again"
+        for tried in (False, True):
+            if tried:
+                assert line.here(leaf, "worker", "--once").code == 3
+            capsys.readouterr()
+            assert run(cli, status) == 3
+            shown = capsys.readouterr()
+            assert unknown in shown.out and f"with the settings of leaf: {again}" in shown.out
+        looks = 2
+        with pytest.raises(StateError, match="the worker of leaf") as caught:
+            wait(until_sync="again")
+        assert caught.value.detail == f"leaf: its position at root is lost: {unknown}"
+        line.start(leaf)
+        assert line.here(leaf, "change-provider", "--provider", "root").code == 0
+        line.tick()
+        line.wait(lambda: run(cli, status) == 0, "the worker")
 
 
 def test_an_event_whose_cause_is_mended_is_tried_before_the_wait_ends(line: Line) -> None:

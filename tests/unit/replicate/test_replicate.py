@@ -37,8 +37,9 @@ from londiste.replicate.databases import (
     state_file,
     without_settings,
 )
+from londiste.replicate.held import Held
 from londiste.replicate.setup import Selection
-from londiste.replicate.state import Held, NodeState, line, needs_tick, overdue, stop_waiting
+from londiste.replicate.state import NodeState, line, needs_tick, overdue, stop_waiting
 from londiste.replication.patterns import matches
 from londiste.replication.tablesync.stopped import remedy, stored
 
