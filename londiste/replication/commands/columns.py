@@ -117,9 +117,16 @@ def lacking(local: Connection, provider: Connection, queue: str) -> dict[TableNa
 
 
 def plan_add(
-    sites: Connections, dsn: str, queue: str, names: Sequence[TableName] = ()
+    sites: Connections,
+    dsn: str,
+    queue: str,
+    names: Sequence[TableName] = (),
+    *,
+    ignore_renames: bool = False,
 ) -> CommandPlan:
     """Plans adding the missing columns.  Changes nothing.
+
+    ignore_renames -- also columns that may have another name on this node.
 
     Raises StateError where a missing column may be one of this node under its new name.
     """
@@ -130,9 +137,10 @@ def plan_add(
     for pair in pairs:
         missing = [one for name, one in pair.there.items() if name not in pair.here]
         if missing:
+            renames = perhaps_renamed(pair.here, pair.there)
+            if renames and not ignore_renames:
+                raise _renamed(node.name, node.provider, pair.table, renames)
             statement = _statement(pair.table.dest, missing)
-            if renames := perhaps_renamed(pair.here, pair.there):
-                raise _renamed(node.name, node.provider, pair.table.dest, renames, statement)
             columns = tuple(one.name for one in missing)
             types = tuple(one.type for one in missing)
             steps.append(AddColumns(node.name, dsn, pair.table.dest, columns, types, statement))
@@ -161,8 +169,9 @@ def perhaps_renamed(
 
 
 def _renamed(
-    node: str, provider: str, table: TableName, renames: Sequence[tuple[str, str]], added: str
+    node: str, provider: str, replicated: ReplicatedTable, renames: Sequence[tuple[str, str]]
 ) -> StateError:
+    table = replicated.dest
     old, new = renames[0]
     renamed = "; or: ".join(
         f"alter table {table.quoted} rename column {quote(old)} to {quote(new)}"
@@ -172,7 +181,8 @@ def _renamed(
         f"table {table}: column {new} of node {provider} may be column {old} of node {node},"
         " renamed",
         detail="a new column would be NULL in all rows that are here; nothing was added",
-        hint=f"in psql on node {node}, if it was renamed: {renamed}; if it is new: {added}",
+        hint=f"in psql on node {node}, if it was renamed: {renamed}; if it is new: londiste columns"
+        f" {argument(replicated.name)} --add --ignore-renames",
     )
 
 
