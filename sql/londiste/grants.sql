@@ -43,6 +43,7 @@ grant execute on function
     londiste.lost_captures(text),
     londiste.stray_captures(text, text),
     londiste._event_triggers(text, oid),
+    londiste._partition_tree(oid),
     londiste.partition_changes(text),
     londiste.rewritten_tables(text),
     londiste.replaced_tables(text),

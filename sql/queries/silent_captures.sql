@@ -24,7 +24,7 @@ with kept as (
         cross join lateral (
             select a.srrelid
             union select p.relid::oid from pg_catalog.pg_partition_ancestors(a.srrelid) as p
-            union select p.relid::oid from pg_catalog.pg_partition_tree(a.srrelid) as p
+            union select p.relid::oid from londiste._partition_tree(a.srrelid) as p
         ) as r (relid)
 ), filled as (
     select distinct r.relid, o.queue_name
@@ -37,7 +37,7 @@ with kept as (
         cross join lateral (
             select d.oid
             union select p.relid::oid from pg_catalog.pg_partition_ancestors(d.oid) as p
-            union select p.relid::oid from pg_catalog.pg_partition_tree(d.oid) as p
+            union select p.relid::oid from londiste._partition_tree(d.oid) as p
         ) as r (relid)
     where o.local
         and o.queue_name <> %(queue)s

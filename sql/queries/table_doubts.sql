@@ -49,7 +49,7 @@ union all
 select 'always', n.nspname || '.' || c.relname, g.tgname::text
 from kept k
 join pg_catalog.pg_trigger g
-    on (g.tgrelid = k.oid or g.tgrelid in (select r.relid from pg_catalog.pg_partition_tree(k.oid) r))
+    on (g.tgrelid = k.oid or g.tgrelid in (select r.relid from londiste._partition_tree(k.oid) r))
     and g.tgenabled = 'A' and g.tgconstrindid = 0 and g.tgparentid = 0
 join pg_catalog.pg_class c on c.oid = g.tgrelid
 join pg_catalog.pg_namespace n on n.oid = c.relnamespace
@@ -61,7 +61,7 @@ union all
 select 'rule', n.nspname || '.' || c.relname, w.rulename::text || e'\n' || w.ev_enabled::text
 from kept k
 join pg_catalog.pg_rewrite w
-    on (w.ev_class = k.oid or w.ev_class in (select r.relid from pg_catalog.pg_partition_tree(k.oid) r))
+    on (w.ev_class = k.oid or w.ev_class in (select r.relid from londiste._partition_tree(k.oid) r))
     and w.ev_enabled in ('A', 'R')
 join pg_catalog.pg_class c on c.oid = w.ev_class
 join pg_catalog.pg_namespace n on n.oid = c.relnamespace

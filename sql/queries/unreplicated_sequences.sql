@@ -27,7 +27,7 @@ from (
 cross join lateral (
     select k.oid as relid
     union
-    select p.relid from pg_catalog.pg_partition_tree(k.oid) p
+    select p.relid from londiste._partition_tree(k.oid) p
 ) r
 cross join lateral (
     select k.name, d.objid as seq

@@ -19,6 +19,7 @@ from londiste.errors import LondisteError, StateError
 from londiste.handlers.base import ALL
 from londiste.monitor import verdict
 from londiste.monitor.nodes import collect, rules
+from londiste.orchestration.lock_retry import locked_tables, with_holders
 from londiste.replication import sqlapi as registered
 from londiste.replication.commands import registry_sync
 from londiste.replication.commands.add_table_checks import LEFT_OUT, Facts, look
@@ -29,7 +30,7 @@ class Missing(TypedDict):
     """A table or sequence that is not replicated.
 
     kind -- table or sequence.
-    why -- it cannot be replicated, or only with an option; null: it can.
+    why -- it cannot be replicated, or only with an option, or is locked; null: it can.
     """
 
     kind: str
@@ -70,8 +71,12 @@ def missing(context: options.Context, all_nodes: bool, as_json: bool) -> int:
         found = registered.local_show_missing(conn, settings.queue_name)
         on_root = node.type is NodeType.ROOT
         names = [TableName.parse(m.name) for m in found if m.kind == "r" and on_root]
-        facts = {str(name): one for name, one in look(conn, names).items()}
-        why = {name: _refused(one) for name, one in facts.items()}
+        locked = [one for one in locked_tables(conn) if one.name in names]
+        locked = with_holders(conn, locked)
+        unread = {one.name for one in locked}
+        facts = look(conn, [name for name in names if name not in unread])
+        why = {str(name): _refused(one) for name, one in facts.items()}
+        why |= {str(one.name): f"not checked: {one.why}" for one in locked}
         if not on_root:
             why = _not_provided(
                 settings, node, [TableName.parse(m.name) for m in found if m.kind == "r"]
@@ -93,6 +98,9 @@ def missing(context: options.Context, all_nodes: bool, as_json: bool) -> int:
         json_wanted=as_json,
         empty="every table and sequence is replicated",
     )
+    for one in locked:
+        unknown = "whether it can be replicated was not checked"
+        output.warning(f"table {one.name} is {one.why}: {unknown}; {one.after('londiste missing')}")
     return 0
 
 

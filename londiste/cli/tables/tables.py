@@ -71,8 +71,8 @@ def tables(context: options.Context, names_only: bool, verbose: bool, as_json: b
         found = [t for t in registered.get_table_list(conn, settings.queue_name) if t.local]
         captured = forms.capturing(conn, settings.queue_name) if verbose else {}
         choices = _copy_choices(conn, settings.queue_name) if verbose else {}
-        native = {name for name, how in captured.items() if how.form is not None}
-        locked = [one for one in locked_tables(conn) if one.name in native] if verbose else []
+        here = {t.dest for t in found}
+        locked = [one for one in locked_tables(conn) if one.name in here] if verbose else []
         locked = with_holders(conn, locked)
     if names_only:
         if as_json:
@@ -112,7 +112,10 @@ def tables(context: options.Context, names_only: bool, verbose: bool, as_json: b
         empty="no table is replicated: londiste add-table TABLE, or londiste missing lists tables",
     )
     for one in locked:
-        why = "whether its form still fits was not checked"
+        has_form = captured.get(one.name, forms.Capturing("none")).form is not None
+        why = "its worker and its copy wait"
+        if has_form:
+            why = "whether its form still fits was not checked"
         output.warning(f"table {one.name} is {one.why}: {why}; {one.after('londiste tables -v')}")
     if stale is not None and found:
         output.warning(f"the tables are not current: {stale.reason}")

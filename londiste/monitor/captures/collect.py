@@ -15,6 +15,7 @@ from londiste.db.queries import tuples
 from londiste.db.relation import Folding, Relation, shapes
 from londiste.errors import from_database
 from londiste.monitor.captures.rules import BrokenCapture, CaptureFacts
+from londiste.orchestration.lock_retry import LockedTable, locked_tables, with_holders
 from londiste.replication import renamed_tables
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import add_table_checks, change_form
@@ -43,10 +44,15 @@ def collect(conn: Connection, queue: str, *, sizes: bool = False) -> list[Captur
         one.table: one
         for one in call.records(conn, BrokenCapture, "londiste.broken_captures", queue)
     }
+    locked: dict[str, LockedTable] = {}
+    if any(one.kind == "locked" for one in stale.values()):
+        those = [one for one in locked_tables(conn) if str(one.name) in stale]
+        locked = {str(one.name): one for one in with_holders(conn, those)}
     triggers = change_form.triggers(conn, queue)
     widths: dict[str, int | None] = dict(tuples(conn, "captured_tables", queue=queue))
     found = shapes(conn, [t.dest for t in known])
-    keyed = add_table_checks.look(conn, [t for t, how in triggers.items() if how.key_given])
+    given = [t for t, how in triggers.items() if how.key_given and str(t) not in locked]
+    keyed = add_table_checks.look(conn, given)
     facts = []
     for table in known:
         shape = found.get(table.dest)
@@ -69,6 +75,7 @@ def collect(conn: Connection, queue: str, *, sizes: bool = False) -> list[Captur
                 broken=broken.get(name),
                 stale=old.reason if old else "",
                 stale_kind=old.kind if old else "",
+                locked=locked.get(name),
                 there=shape is not None,
                 key=shape.key if shape else (),
                 key_given=how.key_given,

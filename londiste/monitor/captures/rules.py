@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from londiste.db.names import TableName, argument
 from londiste.monitor.queues.model import Finding, Severity
+from londiste.orchestration.lock_retry import LockedTable
 from londiste.replication.commands.add_table_checks import create_again, not_null
 from londiste.replication.commands.triggers import rows_first
 from londiste.replication.renamed_tables import swap
@@ -60,7 +61,7 @@ class CaptureFacts:
         whose name its events carry, because both were renamed; stray -- a table that is not
         replicated, whose events carry its name; broken -- the argument of the
         trigger at which writes fail; stale -- what does not match, and what to run, of the kind
-        stale_kind (``StaleCapture``).
+        stale_kind (``StaleCapture``); locked -- who has locked it, for the kind locked.
     key -- columns of the primary key; key_given -- the capture was given others (pkey=).
     nullable -- columns of pkey= that may be NULL.
     whole_row -- rows without a key match by all columns.
@@ -84,6 +85,7 @@ class CaptureFacts:
     broken: BrokenCapture | None = None
     stale: str = ""
     stale_kind: str = ""
+    locked: LockedTable | None = None
     there: bool = True
     key: tuple[str, ...] = ("id",)
     key_given: bool = False
@@ -165,6 +167,9 @@ def _table(one: CaptureFacts, queue: str) -> list[Finding]:
         )
     elif one.stale and one.there and not one.swapped:
         what, _, run = one.stale.partition(": ")
+        if one.locked is not None:
+            what = f"it is {one.locked.why}, so its capture was not checked"
+            run = one.locked.after("londiste check")
         found.append(
             finding(
                 Severity.WARNING,

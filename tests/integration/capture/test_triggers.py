@@ -261,8 +261,10 @@ def test_a_table_that_another_session_has_locked_is_named_and_the_others_are_lis
         one.db.execute("create table part partition of parted for values from (0) to (9)")
         one.db.execute("create table u (id int primary key)")
         assert londiste(one.db, "add-table", "parted", "u", *expect).code == 0
+        one.db.execute("create table free (id int primary key) partition by range (id)")
+        one.db.execute("create table free_1 partition of free for values from (0) to (9)")
     with node.db.connect(name="vacuum full", autocommit=False) as other:
-        other.execute("lock table public.t, only public.part")
+        other.execute("lock table public.t, only public.part, only public.free_1")
         by = f"locked by vacuum full of postgres, process {other.info.backend_pid}"
         answer = londiste(node.db, "triggers", "--json")
         assert answer.code == 0, answer.err
@@ -281,4 +283,14 @@ def test_a_table_that_another_session_has_locked_is_named_and_the_others_are_lis
         for name, told in (("t", not of_leaf), ("parted", not of_leaf), ("u", False)):
             (line,) = (x for x in shown.out.splitlines() if x.startswith(f"public.{name} "))
             assert ("another session has locked the table" in line) is told
-            assert (f"warning: table public.{name} is" in shown.err) is told
+            assert (f"warning: table public.{name} is" in shown.err) is (name != "u")
+        checked = londiste(node.db, "check", "--json").json["findings"]
+        found = sorted(one["what"] for one in checked if one["kind"] == "capture-stale")
+        assert [one.partition(", for ")[0] for one in found] == [
+            f"table public.parted: it is with its partition public.part {by}",
+            f"table public.t: it is {by}",
+        ][: 0 if of_leaf else 2]
+        shown = londiste(node.db, "missing")
+        assert shown.code == 0, shown.err
+        not_known = f"not checked: with its partition public.free_1 {by}"
+        assert (not_known in shown.out) is not of_leaf

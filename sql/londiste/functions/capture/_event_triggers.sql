@@ -19,7 +19,7 @@ as $$
  */
 select t.tgrelid::regclass, t.tgname, case when t.tgtype::int4 & 32 > 0 then 'truncate' else 'rows' end,
     t.tgtype::int4 & 1 > 0, t.tgenabled
-from (select i_relid union select p.relid::oid from pg_partition_tree(i_relid) as p) as r (relid)
+from (select i_relid union select p.relid::oid from londiste._partition_tree(i_relid) as p) as r (relid)
     join pg_trigger as t on t.tgrelid = r.relid
     join pg_proc as p on p.oid = t.tgfoid
     join pg_namespace as n on n.oid = p.pronamespace

@@ -11,12 +11,12 @@ as $$
  */
 select exists (
     select
-    from pg_partition_tree(pg_partition_root(i_relid)) as p
+    from londiste._partition_tree(pg_partition_root(i_relid)) as p
         join pg_class as c on c.oid = p.relid
         join pg_namespace as n on n.oid = c.relnamespace
         join londiste.table_info as t
             on coalesce(t.dest_table, t.table_name) = n.nspname || '.' || c.relname
     where t.queue_name = i_queue_name
         and t.local
-        and p.level > 0);
+        and p.relid <> pg_partition_root(i_relid));
 $$;

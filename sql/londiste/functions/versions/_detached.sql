@@ -21,7 +21,7 @@ from londiste.table_version v
     cross join lateral (
         select p.relid from unnest(v.partitions) as p (relid)
         except
-        select n.relid::oid from pg_partition_tree(v.relid) as n) as p
+        select n.relid::oid from londiste._partition_tree(v.relid) as n) as p
     join pg_class c on c.oid = p.relid and c.relkind in ('r', 'p', 'f')
 where v.queue_name = coalesce(i_queue_name, v.queue_name)
     and t.local

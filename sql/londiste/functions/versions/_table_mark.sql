@@ -31,7 +31,7 @@ begin
     elsif v_kind = 'p' then
         v_leaves := array(
             select c.oid
-            from pg_partition_tree(i_relid) t
+            from londiste._partition_tree(i_relid) t
                 join pg_class c on c.oid = t.relid and c.relkind <> 'p');
     end if;
     select
