@@ -75,6 +75,7 @@ class Pairing:
     unread -- those of them that the root has, and whose values replication carries.
     lacking -- those of them that this node does not store: their values are lost.  None where only
         rows are counted.
+    ungenerate -- changes of this table after which it stores those of them that are generated here.
     computed -- those that are generated on both sides, with other expressions.
     lossy -- compared columns whose types here may keep only a part of the root's values.
     unique_here -- this node never has two rows of a key; it can if the key is deferrable, which
@@ -103,6 +104,7 @@ class Pairing:
     skipped: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
     lacking: tuple[str, ...] = ()
+    ungenerate: tuple[str, ...] = ()
     computed: tuple[str, ...] = ()
     lossy: tuple[str, ...] = ()
     unique_here: bool = False
@@ -229,8 +231,30 @@ def require_columns(table: Pairing) -> None:
         raise StateError(
             f"table {table.name}: this node does not store columns of the root:"
             f" {', '.join(table.lacking)}",
-            hint=f"londiste columns {argument(table.name)} --add",
+            hint=to_store_columns(table),
         )
+
+
+def to_store_columns(table: Pairing) -> str:
+    """Pure: for a hint, what makes this node store the columns that it lacks."""
+    name = argument(table.name)
+    ways = []
+    if len(table.ungenerate) < len(table.lacking):
+        ways.append(f"londiste columns {name} --add")
+    if table.ungenerate:
+        changes = ", ".join(table.ungenerate)
+        ways.append(
+            f"in psql on this node: alter table {table.pair.dest.quoted} {changes}; then:"
+            f" londiste resync {name}"
+        )
+    return "; and ".join(ways)
+
+
+def _ungenerate(column: catalog.Column) -> str:
+    name = quote(column.name)
+    if column.generated == "s":
+        return f"alter column {name} drop expression"
+    return f"drop column {name}, add column {name} {column.type}"
 
 
 def pairing(
@@ -300,6 +324,9 @@ def pairing(
         skipped=skipped,
         unread=tuple(name for name in skipped if name in left and name not in computed),
         lacking=() if count_only else lacking,
+        ungenerate=()
+        if count_only
+        else tuple(_ungenerate(right[n]) for n in lacking if n in right and right[n].generated),
         computed=computed,
         lossy=tuple(n for n in names if n not in masked and is_lossy(left[n], right[n])),
         unique_here=bool(key) and key == own_key and checked,

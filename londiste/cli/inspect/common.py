@@ -7,8 +7,8 @@ from typing import Any, NotRequired, TypedDict
 from londiste.changes.row_values import stored_error
 from londiste.cli import output
 from londiste.compare import result as found
+from londiste.compare.column_pairing import to_store_columns
 from londiste.compare.diff import DIFFERS, EXTRA, MISSING
-from londiste.db.names import argument
 
 
 def announce(result: found.TableResult) -> None:
@@ -23,7 +23,7 @@ def announce(result: found.TableResult) -> None:
     if lacking:
         output.message(
             f"{result.table}: columns of the root that this node does not store were not compared:"
-            f" {', '.join(lacking)}; londiste columns {argument(result.table)} --add"
+            f" {', '.join(lacking)}; {to_store_columns(result.pairing)}"
         )
     same = bool(lacking) and result.rows_root == result.rows_node
     if not result.equal and not result.differences and not same:

@@ -37,7 +37,8 @@ class ColumnDifference:
     """A column that differs.
 
     here, provider -- its type; None: it is missing there.
-    state -- missing here, other type, or here alone.
+    state -- missing here, other type, here alone, or generated here, where the provider's values
+        are lost.
     """
 
     table: TableName
@@ -88,6 +89,9 @@ def differences(
             there = pair.there[column].type if column in pair.there else None
             if here != there:
                 state = "other type" if here and there else "here alone" if here else "missing here"
+                found.append(ColumnDifference(pair.table.name, column, here, there, state))
+            elif pair.here[column].generated and not pair.there[column].generated:
+                state = "generated here"
                 found.append(ColumnDifference(pair.table.name, column, here, there, state))
             if here and there and (what := narrower(here, there) or loses(here, there)):
                 lossy.append(

@@ -95,3 +95,32 @@ def test_a_domain_is_compared_as_the_type_below_it(line: Line) -> None:
     leaf.database.execute("set session_replication_role = replica; update n set x = 2.36")
     done = line.run(leaf, "compare", "n")
     assert done.code == 3, str(done)
+
+
+def test_a_column_that_is_generated_here_alone_is_named_with_what_stores_it(
+    line: Line, command: Command
+) -> None:
+    root = line.node("root", NodeType.ROOT, schema="create table g (id int primary key, a int)")
+    leaf = line.node(
+        "leaf",
+        NodeType.LEAF,
+        root,
+        schema="create table g (id int primary key, a int generated always as (id * 2) stored)",
+    )
+    root.database.execute("insert into g values (1, 7)")
+    leaf.database.execute("insert into g values (1)")
+    for node in (root, leaf):
+        line.add(node, "g", expect_sync=True)
+    line.start(leaf)
+    line.wait_position(leaf, line.tick())
+    done = command(leaf, "columns", "g")
+    assert done.code == 3 and "generated here" in done.out
+    done = command(leaf, "compare", "g")
+    assert done.code == 3, str(done)
+    hint = done.err.partition("not compared: a; in psql on this node: ")[2]
+    statement, _, commands = hint.splitlines()[0].partition("; then: londiste ")
+    assert commands.split()[-2:] == ["resync", "public.g"]
+    leaf.database.execute(statement)
+    assert command(leaf, "columns", "g").code == 0
+    (row,) = json.loads(command(leaf, "compare", "g", "--json").out)["tables"]
+    assert row["rows"][0]["columns"] == {"a": {"root": "7", "here": "2"}}
