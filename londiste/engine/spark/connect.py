@@ -57,7 +57,7 @@ def connected(server: str, given: Mapping[str, str]) -> Any:
         from pyspark.sql.connect.client.retries import DefaultPolicy
     except ImportError as error:
         raise BadOption(
-            "Spark Connect: packages are not installed",
+            "packages of Spark Connect are not installed",
             detail=str(error),
             hint='pip install "londiste4[connect]"',
         ) from None

@@ -123,7 +123,7 @@ def lost_server(error: Exception) -> LondisteError:
     return TransientError(
         "Spark: connection to the server lost",
         detail="the job has ended with it",
-        hint=f"wait: the next job connects anew; {_MEMORY}",
+        hint=f"wait: the next job opens a new session; {_MEMORY}",
     )
 
 
