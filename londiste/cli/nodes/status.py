@@ -146,8 +146,8 @@ def status(
 
     def draw(found: Status) -> list[str]:
         view = tree_view.compact if compact else tree_view.tree
-        lines = view(found, lambda text: f"{_RED}{text}{_PLAIN}")
-        return shown(map(pasteable, lines), colour=colour)
+        lines = view(_pasteable(found), lambda text: f"{_RED}{text}{_PLAIN}")
+        return shown(lines, colour=colour)
 
     if watch is None:
         found = collect()
@@ -168,6 +168,20 @@ def status(
     else:
         again_and_again(watch, lambda: [f"{datetime.now():%Y-%m-%d %H:%M:%S}", *look()])
     return 0
+
+
+def _pasteable(found: Status) -> Status:
+    """With the options of the call in commands that are given anywhere, not on a node."""
+    nodes = tuple(
+        dataclasses.replace(
+            one,
+            operation=dataclasses.replace(one.operation, command=pasteable(one.operation.command)),
+        )
+        if one.operation is not None
+        else one
+        for one in found.nodes
+    )
+    return dataclasses.replace(found, nodes=nodes)
 
 
 #: What stands for the colour until all control characters of other texts are gone.

@@ -80,7 +80,7 @@ def test_a_leaf_merges_only_where_that_can_work(
     assert "--merge all" in said
     # Of the queue that it merges into the node stays, as long as the leaf is there.
     said = refused(f"{ALL}@second", "drop-node", "first")
-    assert "node first is the provider of second" in said
+    assert "node first is the root" in said and "londiste switchover --to second;" in said
     capsys.readouterr()
     combined.here("one@first", "node-info")
     assert "merge-leaf" in capsys.readouterr().out
