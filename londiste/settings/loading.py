@@ -196,6 +196,7 @@ def _read(
             )
     spark: dict[str, str] = {}
     tables: dict[str, dict[str, Any]] = {}
+    lenders = _lenders(kind, sections)
     yield from _of_the_node(kind, file, text, sections)
     for section, keys in sections.items():
         if section not in known and _of_a_table(kind, section):
@@ -209,7 +210,7 @@ def _read(
                 name = key if key.startswith("spark.") else f"spark.{key}"
                 spark[name] = "true" if value is True else "false" if value is False else str(value)
                 continue
-            if key in kind.model_fields and (own or key in {"db", "lock_timeout"}):
+            if key in kind.model_fields and (own or lenders.get(key) == section):
                 configfile.refuse_readable_password(file, key, value, where)
                 yield key, _Value(value, where)
             elif not own:
@@ -230,6 +231,19 @@ def _read(
         yield "spark", _Value(spark, str(file))
     if tables:
         yield "tables", _Value(tables, str(file))
+
+
+def _lenders(kind: type[Settings], sections: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Pure: of keys that no section of the program has, the section whose value it takes."""
+    own = [name for name in sections if not name or name in kind.sections]
+    others = [name for name in ("londiste", *sections) if name in sections and name not in own]
+    return {
+        key: name
+        for key in ("lock_timeout", "db")
+        if not any(key in sections[one] for one in own)
+        for name in others[::-1]
+        if key in sections[name]
+    }
 
 
 def _of_the_node(

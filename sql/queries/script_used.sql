@@ -2,9 +2,10 @@
  * Tables that this transaction has read or written, and whether others may write into them meanwhile.
  *
  * A check of a foreign key (ROW SHARE) counts as neither: it sees the rows of all transactions.  It
- * stands beside a write into the table at the key's other end; SELECT ... FOR SHARE does not.
+ * stands beside a write into the table at the key's other end.  SELECT ... FOR SHARE may, too.
  *
  * %(oids)s -- the tables that are asked for.
+ * %(locks_rows)s -- there may be such a SELECT: every ROW SHARE counts.
  * written -- a statement could have written into it, even if it found no row.
  * locked -- others may not.
  */
@@ -22,6 +23,7 @@ from held l
 where l.relation = any (%(oids)s::pg_catalog.oid[])
     and (
         l.mode <> 'RowShareLock'
+        or %(locks_rows)s
         or not exists (
             select
             from pg_catalog.pg_constraint c

@@ -61,15 +61,17 @@ def drop(
     place = scene.place(name)
     below = scene.topology.children(name)
     if below and scene.topology.roots != [name]:
-        provider = scene.topology.views[name].provider or "NODE"
-        raise StateError(
-            f"node {name} is the provider of {', '.join(sorted(below))}",
-            hint="switch them to another provider first: londiste change-provider"
-            f" --node {word(below[0])} --provider {word(provider)}"
-            if scene.topology.roots
-            else "no root answers; make another node the root first: londiste takeover"
-            f" {word(name)} --node {word(_next_root(scene, name))} --failover",
-        )
+        if not scene.topology.roots and not scene.answers(name):
+            hint = (
+                "no root answers; make another node the root first: londiste takeover"
+                f" {word(name)} --node {word(_next_root(scene, name))} --failover"
+            )
+        else:
+            hint = (
+                "switch them to another provider first: londiste change-provider"
+                f" --node {word(below[0])} --provider {word(_next_provider(scene, name))}"
+            )
+        raise StateError(f"node {name} is the provider of {', '.join(sorted(below))}", hint=hint)
     if not force:
         _refuse_silent_readers(sites, scene, name)
     if scene.topology.roots == [name] and len(scene.topology.views) > 1:
@@ -135,10 +137,21 @@ def drop(
     return [*steps, *itself, *forget]
 
 
+def _next_provider(scene: ClusterState, name: str) -> str:
+    """The provider of a branch, or another branch; for a hint to the nodes below it."""
+    above = scene.topology.views[name].provider
+    if above is not None and scene.answers(above):
+        return above
+    other = _next_root(scene, name)
+    return "NODE" if other in (name, *scene.topology.children(name)) else other
+
+
 def _next_root(scene: ClusterState, root: str) -> str:
     """A branch that can become the root, for a hint; NODE: there is none."""
     views = scene.topology.views
-    branches = [n for n, v in views.items() if v.info and v.info.type is NodeType.BRANCH]
+    branches = [
+        n for n, v in views.items() if n != root and v.info and v.info.type is NodeType.BRANCH
+    ]
     below = scene.topology.children(root)
     return min(branches, key=lambda n: (n not in below, n), default="NODE")
 

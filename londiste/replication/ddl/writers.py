@@ -34,6 +34,8 @@ log = logging.getLogger(__name__)
 #: One attempt waits for less than the time after which a session looks for a deadlock, so that it
 #: is never an application which is cancelled.
 _OF_DEADLOCK_TIMEOUT = 0.9
+#: SELECT … FOR UPDATE, FOR NO KEY UPDATE, FOR SHARE or FOR KEY SHARE.
+_LOCKS_ROWS = re.compile(r"(?i)\bfor\s+((no\s+)?key\s+)?(update|share)\b")
 
 
 class Used(NamedTuple):
@@ -60,6 +62,7 @@ class WriterLock:
     held -- the transaction had locked them before the script, whose text does not name them: a
         weak lock tells nothing about the script.
     seconds -- for which an attempt waits.
+    locks_rows -- its text may read with locks of rows, which look like checks of foreign keys.
     """
 
     tables: Mapping[int, TableName]
@@ -67,6 +70,7 @@ class WriterLock:
     named: Mapping[int, set[int]]
     wanted: set[int]
     seconds: float
+    locks_rows: bool
     refused: set[int] = field(default_factory=set)
     held: set[int] = field(default_factory=set)
 
@@ -94,7 +98,8 @@ class WriterLock:
         later = {oid for oid, name in mine.items() if name.name in changed}
         wanted = {oid for some in named.values() for oid in some} & mine.keys() - later
         ((deadlock_timeout,),) = tuples(conn, "deadlock_timeout")
-        made = cls(mine, others, named, wanted, _OF_DEADLOCK_TIMEOUT * deadlock_timeout)
+        seconds = _OF_DEADLOCK_TIMEOUT * deadlock_timeout
+        made = cls(mine, others, named, wanted, seconds, bool(_LOCKS_ROWS.search(text)))
         in_text = _words(text)
         made.held = {
             one.oid for one in made._used(conn) if not _names(known[one.oid], in_text, text)
@@ -142,7 +147,8 @@ class WriterLock:
         return bool(found)
 
     def _used(self, conn: Connection) -> list[Used]:
-        return records(conn, Used, "script_used", oids=sorted({*self.tables, *self.others}))
+        oids = sorted({*self.tables, *self.others})
+        return records(conn, Used, "script_used", oids=oids, locks_rows=self.locks_rows)
 
     def _warn_of(self, others: Iterable[int]) -> None:
         for oid in sorted(others):

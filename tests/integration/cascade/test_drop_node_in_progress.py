@@ -195,3 +195,18 @@ def test_a_root_is_not_dropped_and_its_successor_is_named(
         hint = refused.err.partition("first: londiste ")[2].split()
         taken = londiste(branch.db, *hint, "--timeout", "0")
         assert takes_events(branch.db, QUEUE), taken.err
+
+
+def test_a_branch_below_a_silent_root_names_no_takeover_of_itself(
+    nodes_of: Nodes, londiste: CommandLine
+) -> None:
+    root = nodes_of.root()
+    one = nodes_of.below(root, "one", NodeType.BRANCH)
+    two = nodes_of.below(root, "two", NodeType.BRANCH)
+    nodes_of.below(one, "leaf")
+    one.db.execute("select pgq_node.register_location('q', 'two', %s, false)", two.dsn)
+    refused = londiste(one.db, "drop-node", "one")
+    assert "londiste change-provider --node leaf --provider root" in refused.err
+    with silent(root):
+        refused = londiste(one.db, "drop-node", "one")
+        assert "londiste change-provider --node leaf --provider two" in refused.err

@@ -160,6 +160,20 @@ def test_a_check_of_a_foreign_key_waits_for_no_writer(tree: Tree) -> None:
         tree.fine("u.sql", "insert into u values (1, 1)")
 
 
+def test_a_read_with_locks_of_rows_is_no_check_of_a_foreign_key(tree: Tree) -> None:
+    added(tree, "create table u (id int primary key, t int references t, n int)", "public.u")
+    tree.root.database.execute("insert into public.t values (1, 'new')")
+    tree.catch_up()
+    text = (
+        "do $$ declare n int; begin execute 'select count(*) from (select from public.' ||"
+        " left('tx', 1) || ' for share) x' into n; insert into u values (1, 1, n); end $$"
+    )
+    with open_transaction(tree, "insert into public.t values (2, 'open')"):
+        tree.fine("u.sql", text + AFTER)
+    tree.catch_up()
+    assert tree.rows("select n from u") == [(2,)]
+
+
 def test_an_attempt_is_shorter_than_deadlock_timeout(tree: Tree) -> None:
     with tree.root.database.connect() as conn, conn.transaction():
         conn.execute("set local deadlock_timeout = '200ms'")

@@ -108,6 +108,16 @@ def test_other_commands_take_the_database_of_a_job_from_its_file(
     assert load(DatabaseSettings, file).db == "a"
 
 
+def test_the_database_of_another_section_is_taken_only_without_an_own_one(tmp_path: Path) -> None:
+    job = '[lake]\ndb="b"\n'
+    for text in ('[londiste]\ndb="a"\n' + job, job + '[londiste]\ndb="a"\n'):
+        file = write(tmp_path / "n.toml", text)
+        assert load(DatabaseSettings, file).db == "a"
+        assert load(TickerSettings, file).db == "a"
+    file = write(tmp_path / "n.toml", '[londiste]\ndb="a"\n[ticker]\ndb="c"\n' + job)
+    assert (load(DatabaseSettings, file).db, load(TickerSettings, file).db) == ("a", "c")
+
+
 def test_a_missing_required_key_is_named(tmp_path: Path) -> None:
     file = write(tmp_path / "n.toml", '[londiste]\ndb="a"\n')
     with pytest.raises(BadOption) as caught:
