@@ -36,7 +36,7 @@ from londiste.db import catalog
 from londiste.db.connection import Connection
 from londiste.db.queries import savepoint
 from londiste.engine.tasks import snapshot_session
-from londiste.errors import LondisteError, StateError, TransientError
+from londiste.errors import LondisteError, StateError, TransientError, UnknownTable
 from londiste.settings import WorkerSettings
 
 #: Attempts to compare a table that is truncated or rewritten each time before it is read.
@@ -80,13 +80,19 @@ def compare_tables(
         if not asked.where:
             require_one_source(conn, settings.queue_name, chosen)
         parties = stack.enter_context(meet(settings, conn, chosen, say))
-        with open_session(settings, parties.root_dsn) as root:
-            paired = [
-                pair_up(root, conn, table, asked, parties.held, queue=parties.queue)
-                for table in chosen
-            ]
-            found, todo = _plan(root, conn, parties.queue, paired, asked)
+        paired: list[Pairing] = []
         failed: dict[str, LondisteError] = {}
+        with open_session(settings, parties.root_dsn) as root:
+            for table in chosen:
+                try:
+                    paired.append(
+                        pair_up(root, conn, table, asked, parties.held, queue=parties.queue)
+                    )
+                except UnknownTable as error:
+                    if len(chosen) == 1:
+                        raise
+                    failed[str(table.name)] = error
+            found, todo = _plan(root, conn, parties.queue, paired, asked)
         tick = _checksums(parties, conn, asked, found, todo, failed)
         tick, results = _second_look(parties, asked, found, tick, done, failed)
         result = Comparison(tick, results, failed)

@@ -179,3 +179,22 @@ def test_a_table_that_cannot_be_compared_does_not_stop_the_others(line: Line) ->
     audited = {one["table"]: one for one in json.loads(done.out)["tables"]}
     assert audited["public.b"]["differing"] == 1
     assert audited["public.a"]["compared"] == 0
+
+
+def test_a_table_that_is_missing_here_does_not_stop_the_others(line: Line) -> None:
+    schema = "create table a (id int primary key); create table b (id int primary key, v text)"
+    root = line.node("root", NodeType.ROOT, schema=schema)
+    leaf = line.node("leaf", NodeType.LEAF, root, schema=schema)
+    for node in (root, leaf):
+        node.database.execute("insert into b values (1, 'x')")
+        line.add(node, "a", "b", insert_only=True, expect_sync=True)
+    line.start(leaf)
+    line.wait_position(leaf, line.tick())
+    damage(leaf, "alter table a rename to elsewhere; update b set v = 'damaged'")
+    done = line.run(leaf, "compare")
+    assert done.code == 2, str(done)
+    assert "public.b differs: id='1'" in done.err
+    assert "error: table public.a does not exist on this node" in done.err
+    document = json.loads(line.run(leaf, "compare", "--json").out)
+    assert [one["table"] for one in document["tables"]] == ["public.b"]
+    assert [one["table"] for one in document["failed"]] == ["public.a"]
