@@ -23,7 +23,7 @@ from londiste.compare import recheck as rows
 from londiste.compare import sqlapi as progress
 from londiste.compare.checksum import Piece, compare
 from londiste.compare.column_pairing import Pairing, require_columns
-from londiste.compare.compare import both_sides, drill_task, first_of, moved
+from londiste.compare.compare import both_sides, drill_task, moved
 from londiste.compare.context import (
     Asked,
     Parties,
@@ -35,7 +35,7 @@ from londiste.compare.context import (
     require_one_source,
 )
 from londiste.compare.diff import EXTRA, RowDifference
-from londiste.compare.result import as_json
+from londiste.compare.result import as_json, first_of
 from londiste.compare.row_diff import drill, narrow
 from londiste.daemon.loop import Loop, Trouble, as_londiste, pause, report
 from londiste.daemon.signals import Signals

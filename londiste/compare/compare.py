@@ -11,7 +11,6 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from londiste.changes.row_values import stored_error
 from londiste.compare import chunks, recheck
 from londiste.compare import sqlapi as progress
 from londiste.compare.checksum import Piece, PieceResult, compare, waves
@@ -29,7 +28,7 @@ from londiste.compare.context import (
     root_location,
 )
 from londiste.compare.pause_at_tick import Aligned
-from londiste.compare.result import Comparison, TableResult
+from londiste.compare.result import Comparison, TableResult, first_of
 from londiste.compare.row_diff import Drill, Suspect, drill, narrow
 from londiste.daemon import crash
 from londiste.db import catalog
@@ -364,15 +363,6 @@ def _rechecked(
                     state.known,
                 ),
             )
-
-
-def first_of(failed: Mapping[str, LondisteError], say: Callable[[str], None]) -> LondisteError:
-    """The error that ends the comparison; those of further tables are printed."""
-    (name, first), *others = failed.items()
-    for other, error in others:
-        say(f"table {other} could not be compared: {stored_error(error)}")
-    first.say_more(f"table {name}; the other tables were compared")
-    return first
 
 
 @contextlib.contextmanager

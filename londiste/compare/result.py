@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from londiste.changes.row_values import stored_error
 from londiste.compare.column_pairing import Pairing
 from londiste.compare.diff import DIFFERS, EXTRA, MISSING, RowDifference
 from londiste.errors import LondisteError
@@ -112,3 +113,12 @@ def _shown(value: str | None) -> str:
     if value is None:
         return "NULL"
     return repr(value) if len(value) <= _SHOWN else repr(value[:_SHOWN]) + "…"
+
+
+def first_of(failed: Mapping[str, LondisteError], say: Callable[[str], None]) -> LondisteError:
+    """The error that ends the comparison; those of further tables are printed."""
+    (name, first), *others = failed.items()
+    for other, error in others:
+        say(f"table {other} could not be compared: {stored_error(error)}")
+    first.say_more(f"table {name}; the other tables were compared")
+    return first
