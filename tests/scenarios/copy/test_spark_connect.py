@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import random
 import signal
 import socket
 import sys
@@ -12,8 +12,10 @@ import pytest
 
 import londiste.spark
 from tests.fixtures.cluster import Database, Server
+from tests.fixtures.lake import statements
 from tests.fixtures.spark import DRIVER, end, standing
 from tests.fixtures.stream import Stream
+from tests.scenarios.queue.test_lake_killed import kept
 from tests.support.scenarios import oracles, writers
 from tests.support.scenarios.harness import Cascade, Node, quoted
 from tests.support.scenarios.processes import Process, Processes, is_stopped
@@ -190,16 +192,14 @@ def test_streams_snapshots_and_tables_are_read_and_written_by_a_server(
 def test_a_lake_is_kept_by_a_server(
     mode: str, pgq_db: Database, spark_processes: Processes, tmp_path: Path, port: int
 ) -> None:
-    from tests.scenarios.queue.test_lake_killed import kept
-
     server = start_server(spark_processes, port)
     lake = kept(pgq_db, spark_processes, tmp_path, mode)
-    given = f"spark.remote=sc://127.0.0.1:{port}"
-    argv = [word if word != "spark.master=local[2]" else given for word in lake.argv("once")]
+    lake.spark = ("spark.remote", f"sc://127.0.0.1:{port}")
     for _ in range(2):
-        done = spark_processes.run(argv, {}, seconds=900)
+        done = lake.run("once")
         assert done.code == 0, done
-    done = spark_processes.run([*argv[:-1], "compare", "--json"], {}, seconds=900)
-    assert (done.code, json.loads(done.out)["equal"]) == (0, True), done
+        lake.stream.write(*statements(random.Random(port), truncate=0))
+    assert lake.run("once").code == 0
+    lake.check()
     server.send(signal.SIGTERM)
     server.wait(60)

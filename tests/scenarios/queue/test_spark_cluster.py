@@ -1,16 +1,19 @@
-"""A stream on a Spark cluster whose two workers lack Londiste, one of them killed."""
+"""Streams and lakes on a Spark cluster whose two workers lack Londiste; executors are killed."""
 
 from __future__ import annotations
 
 import json
+import random
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.fixtures.cluster import Database
+from tests.fixtures.lake import statements
 from tests.fixtures.spark import SparkCluster, end
 from tests.fixtures.stream import Stream
+from tests.scenarios.queue.test_lake_killed import kept
 from tests.support.scenarios.processes import Processes
 from tests.support.waiting import wait_for
 
@@ -74,3 +77,30 @@ def test_a_stream_survives_an_executor_that_is_killed_while_it_reads(
     assert {tuple(row[1:]) for row in found} == {
         ("insert", i, f"row {i}") for i in range(1, ROWS + 1)
     }
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("mode", ["append", "state", "history"])
+def test_a_lake_is_kept_though_an_executor_and_drivers_are_killed(
+    mode: str, pgq_db: Database, spark_processes: Processes, tmp_path: Path
+) -> None:
+    chance = random.Random(mode)
+    cluster = SparkCluster.start(spark_processes, tmp_path)
+    lake = kept(pgq_db, spark_processes, tmp_path, mode)
+    lake.spark = ("spark.master", cluster.master)
+    process = spark_processes.start("lake", lake.argv("once"), {})
+
+    def has_executors() -> bool:
+        assert process.running(), process.said()
+        return len(cluster.executors()) == 2
+
+    wait_for(has_executors, timeout=400, what="two executors")
+    end(min(cluster.executors()))
+    assert process.wait(600) == 0, process.said()
+    for point in ("lake.written", "lake.published"):
+        lake.stream.write(*statements(chance, truncate=0))
+        assert lake.run("once", crash=point).code != 0
+    assert lake.run("once").code == 0
+    lake.check()
