@@ -274,7 +274,7 @@ def pairing(
     computed = computed_otherwise(there, here, wants)
     # Rules give others another name here.
     carried = {c.name for c in there if not c.generated} - dict(wants.renamed).keys()
-    lacking = tuple(name for name in skipped if name in carried)
+    lacking = () if count_only else tuple(name for name in skipped if name in carried)
     skipped = tuple(sorted({*skipped, *computed}))
     left, right = {c.name: c for c in there}, {c.name: c for c in here}
     own_key, checked = _own_key(node, node_info)
@@ -323,10 +323,10 @@ def pairing(
         unknown=unknown,
         skipped=skipped,
         unread=tuple(name for name in skipped if name in left and name not in computed),
-        lacking=() if count_only else lacking,
-        ungenerate=()
-        if count_only
-        else tuple(_ungenerate(right[n]) for n in lacking if n in right and right[n].generated),
+        lacking=lacking,
+        ungenerate=tuple(
+            _ungenerate(right[n]) for n in lacking if n in right and right[n].generated
+        ),
         computed=computed,
         lossy=tuple(n for n in names if n not in masked and is_lossy(left[n], right[n])),
         unique_here=bool(key) and key == own_key and checked,

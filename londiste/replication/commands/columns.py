@@ -87,11 +87,12 @@ def differences(
         for column in dict.fromkeys((*pair.there, *pair.here)):
             here = pair.here[column].type if column in pair.here else None
             there = pair.there[column].type if column in pair.there else None
+            state = ""
             if here != there:
                 state = "other type" if here and there else "here alone" if here else "missing here"
-                found.append(ColumnDifference(pair.table.name, column, here, there, state))
             elif pair.here[column].generated and not pair.there[column].generated:
                 state = "generated here"
+            if state:
                 found.append(ColumnDifference(pair.table.name, column, here, there, state))
             if here and there and (what := narrower(here, there) or loses(here, there)):
                 lossy.append(
