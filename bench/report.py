@@ -21,7 +21,7 @@ from bench.support.common import markdown
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs/benchmarks.md"
 RECORDED = ROOT / "bench/recorded"
-MARKED = re.compile(r"(<!-- figures: (\S+) -->\n).*?(\n<!-- end -->\n)", re.DOTALL)
+MARKED = re.compile(r"(<!-- figures: (\S+) -->\n)(?:(?!<!--).)*?(<!-- end -->\n)", re.DOTALL)
 
 
 def main() -> None:
@@ -55,7 +55,7 @@ def with_tables(page: str, tables: Mapping[str, Mapping[str, Any]]) -> str:
     def table(found: re.Match[str]) -> str:
         has = tables[found[2]]
         lines = markdown(has["columns"], has["rows"], has.get("labels", 1))
-        return found[1] + "\n".join(lines) + found[3]
+        return found[1] + "".join(f"{line}\n" for line in lines) + found[3]
 
     return MARKED.sub(table, page)
 

@@ -10,6 +10,7 @@ driver, json, sink, lake   single pieces beside what they were before: see bench
 
     python -m bench.spark [--parts start,backlog,latency,cluster,driver,json,sink,lake]
                           [--events 1000000] [--rounds 2] [--seconds 20] [--json FILE]
+                          [--record FILE]
 """
 
 from __future__ import annotations
@@ -62,6 +63,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20, help="of each turn of latency")
     parser.add_argument("--rows", type=int, default=1_000_000, help="of copy and compare")
     parser.add_argument("--json", type=Path)
+    common.add_record_option(parser)
     args = parser.parse_args()
     found: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -85,8 +87,13 @@ def main() -> None:
             common.Goal(
                 "commit to foreachBatch, median ms", found.get("called"), MEDIAN, at_least=False
             ),
+            common.Goal("lake, thousand events/s", _k(found, "lake"), 200),
+            common.Goal("payload=json × before", _times(found, "json", "json before"), 3),
+            common.Goal("the driver's question, s", found.get("driver s"), 0.1, at_least=False),
+            common.Goal("the driver's question, MB", found.get("driver MB"), 20, at_least=False),
         ]
     )
+    common.record(args.record)
     common.write_json(args.json, "spark", found)
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")
@@ -94,6 +101,10 @@ def main() -> None:
 
 def _k(found: dict[str, float], name: str) -> float | None:
     return found[name] / 1000 if name in found else None
+
+
+def _times(found: dict[str, float], name: str, before: str) -> float | None:
+    return found[name] / found[before] if name in found else None
 
 
 # -- backlog --------------------------------------------------------------------------------------
@@ -126,6 +137,7 @@ def backlog(args: argparse.Namespace, folder: Path) -> dict[str, float]:
         [common.Row(name, seconds, count) for name, seconds in middle.items()],
         COPY,
         ["Of a stream it is the time of its micro-batch, from asking for the ticks to its commit."],
+        name="backlog",
     )
     return {
         "noop": count / middle["stream, into nothing"],
@@ -309,6 +321,7 @@ def latency(args: argparse.Namespace, folder: Path) -> dict[str, float]:
     common.table(
         ["until", "p50 ms", "p95 ms", "p99 ms"],
         [[name, *(f"{value:g}" for value in values)] for name, values in found.items()],
+        name="latency",
     )
     return {
         "called": found["foreachBatch is called"][0],
@@ -366,6 +379,7 @@ def on_cluster(args: argparse.Namespace, folder: Path) -> dict[str, float]:
             [what, f"{one[what]:.2f}", f"{two[what]:.2f}", f"{one[what] / two[what]:.2f}"]
             for what in one
         ],
+        name="cluster",
     )
     return {f"{name}: {what}": took for name, all in found.items() for what, took in all.items()}
 

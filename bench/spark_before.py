@@ -73,6 +73,7 @@ def driver(args: argparse.Namespace, folder: Path) -> dict[str, float]:
             [name, f"{took[name]:.3f}", f"{memory[name]:.1f}", f"{before / took[name]:.1f}"]
             for name in ways
         ],
+        name="driver",
     )
     return {"driver before s": before, "driver s": now, "driver MB": [*memory.values()][1]}
 
@@ -114,6 +115,7 @@ def json_rows(args: argparse.Namespace, folder: Path) -> dict[str, float]:
             common.Row("many at a time", now, count),
         ],
         "one by one, as before",
+        name="json",
     )
     return {"json before": count / before, "json": count / now}
 
@@ -197,6 +199,7 @@ def sink(args: argparse.Namespace, folder: Path) -> dict[str, float]:
             common.Row("COPY from Arrow", now, count),
         ],
         "JSON row by row, as before",
+        name="sink",
     )
     return {"sink before": count / before, "sink": count / now}
 
@@ -262,6 +265,7 @@ def lake(args: argparse.Namespace, folder: Path) -> dict[str, float]:
         "events",
         [common.Row(name, seconds, count) for name, seconds in middle.items()],
         "lake, through DataFrames, as before",
+        name="lake",
     )
     names = ("lake before", "lake", "dispatch before", "dispatch")
     return {name: count / took for name, took in zip(names, middle.values(), strict=True)}

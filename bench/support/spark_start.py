@@ -35,6 +35,7 @@ def start(rounds: int) -> dict[str, float]:
     common.table(
         ["way", "s", "processor s", "processor × old"],
         [[n, f"{wall[n]:.1f}", f"{work[n]:.1f}", f"{work[n] / work[OLD]:.2f}"] for n in took],
+        name="start",
     )
     return {
         "start": work[NEW] / work[OLD],

@@ -241,6 +241,8 @@ class Audit:
             ours.message, ours.detail = stored_error(ours), ""
             if ours.retry:
                 raise ours from ours.__cause__
+            if name not in ours.message:
+                ours.message = f"table {name}: {ours.message}"
             self._rest(began)
             self._postpone(name, ours)
             _unknown(self._settings, self._conn, following)

@@ -19,7 +19,7 @@ from londiste.db.relation import shapes
 from londiste.engine.tasks import is_single_byte, server_encoding
 from londiste.errors import StateError, UnknownTable
 from londiste.handlers.base import ALL, TableRules
-from londiste.replication.commands.column_checks import tells_apart
+from londiste.replication.commands.column_checks import tells_apart, to_store
 
 #: Types whose order is the same on every server, by groups that can be compared with each other.
 _ORDERED = {
@@ -75,7 +75,7 @@ class Pairing:
     unread -- those of them that the root has, and whose values replication carries.
     lacking -- those of them that this node does not store: their values are lost.  None where only
         rows are counted.
-    ungenerate -- changes of this table after which it stores those of them that are generated here.
+    generated -- name, type and kind of those of them that are generated here.
     computed -- those that are generated on both sides, with other expressions.
     lossy -- compared columns whose types here may keep only a part of the root's values.
     unique_here -- this node never has two rows of a key; it can if the key is deferrable, which
@@ -104,7 +104,7 @@ class Pairing:
     skipped: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
     lacking: tuple[str, ...] = ()
-    ungenerate: tuple[str, ...] = ()
+    generated: tuple[tuple[str, str, str], ...] = ()
     computed: tuple[str, ...] = ()
     lossy: tuple[str, ...] = ()
     unique_here: bool = False
@@ -239,22 +239,11 @@ def to_store_columns(table: Pairing) -> str:
     """Pure: for a hint, what makes this node store the columns that it lacks."""
     name = argument(table.name)
     ways = []
-    if len(table.ungenerate) < len(table.lacking):
+    if len(table.generated) < len(table.lacking):
         ways.append(f"londiste columns {name} --add")
-    if table.ungenerate:
-        changes = ", ".join(table.ungenerate)
-        ways.append(
-            f"in psql on this node: alter table {table.pair.dest.quoted} {changes}; then:"
-            f" londiste resync {name}"
-        )
+    if table.generated:
+        ways.append(to_store(table.pair.table, table.pair.dest, table.generated))
     return "; and ".join(ways)
-
-
-def _ungenerate(column: catalog.Column) -> str:
-    name = quote(column.name)
-    if column.generated == "s":
-        return f"alter column {name} drop expression"
-    return f"drop column {name}, add column {name} {column.type}"
 
 
 def pairing(
@@ -324,8 +313,10 @@ def pairing(
         skipped=skipped,
         unread=tuple(name for name in skipped if name in left and name not in computed),
         lacking=lacking,
-        ungenerate=tuple(
-            _ungenerate(right[n]) for n in lacking if n in right and right[n].generated
+        generated=tuple(
+            (n, right[n].type, right[n].generated)
+            for n in lacking
+            if n in right and right[n].generated
         ),
         computed=computed,
         lossy=tuple(n for n in names if n not in masked and is_lossy(left[n], right[n])),
@@ -378,7 +369,9 @@ def _columns(
     info = catalog.info(conn, table)
     if info is None:
         raise UnknownTable(
-            f"table {table} does not exist {where}", hint=f"londiste remove-table {argument(table)}"
+            f"table {table} does not exist {where}",
+            hint=f"if it was renamed, in psql {where}: alter table … rename to {quote(table.name)};"
+            f" if it was dropped: londiste remove-table {argument(table)}",
         )
     return info, catalog.columns(conn, table, info)
 

@@ -52,7 +52,8 @@ def _without(table: TableName, missing: Sequence[str], node: str, queue: str) ->
     return Finding(
         Severity.CRITICAL,
         STRUCTURE,
-        f"table {table} has no column{'' if one else 's'} {', '.join(missing)} of the source",
+        f"table {table} does not store column{'' if one else 's'} {', '.join(missing)} of the"
+        " source",
         f"{'its' if one else 'their'} values are lost",
         f"with the settings of {node}: londiste columns {argument(table)} --add",
         queue,

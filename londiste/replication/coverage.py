@@ -18,14 +18,15 @@ class TableCoverage:
     """What the audit has compared of one table.
 
     recent, recent_rows -- ranges compared in the last 24 hours, and their rows.
-    rows -- of all ranges, partly estimated.  oldest -- time of the oldest comparison.
+    rows -- of all ranges, partly estimated; None: nothing is known about them.
+    oldest -- time of the oldest comparison.
     """
 
     table_name: str
     ranges: int
     compared: int
     recent: int
-    rows: int
+    rows: int | None
     recent_rows: int
     differing: int
     oldest: datetime | None
@@ -77,13 +78,16 @@ def of_node(conn: Connection, queue: str, known: Sequence[ReplicatedTable]) -> l
 def summed(found: Sequence[TableCoverage]) -> Audited:
     """Pure: the coverage of several tables together."""
     complete = [one for one in found if one.ranges and one.recent == one.ranges]
-    rows = sum(one.rows for one in found)
+    sizes = [one.rows for one in found if one.rows is not None]
+    rows = sum(sizes)
     recent = sum(one.recent_rows for one in found)
     if len(complete) == len(found):
         verified = 1.0
     else:
         # Rows are partly estimated: what is not complete is never shown as complete.
-        verified = min(math.floor(10_000 * recent / rows) / 10_000 if rows else 0.0, 0.9999)
+        # A table of unknown size counts as much as the others do in the mean.
+        known = recent / rows * len(sizes) / len(found) if rows else 0.0
+        verified = min(math.floor(10_000 * known) / 10_000, 0.9999)
     seen = [one.oldest for one in found if one.ranges and one.compared == one.ranges]
     oldest = min((at for at in seen if at is not None), default=None)
     return Audited(

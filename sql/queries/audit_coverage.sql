@@ -5,7 +5,8 @@
  * recent, recent_rows -- ranges that were compared in the last 24 hours, and their rows on the root.
  * A table that is not in sync counts as not compared; what was found to differ stays known.
  * A table that other sources fill too is not compared, and has no row.
- * rows -- of all ranges; the catalog's estimate for those that were never compared.
+ * rows -- of all ranges; an estimate for those that were never compared, from the catalog or from
+ *     the table's other ranges.  Null: there is none, as the table was never analyzed or compared.
  */
 with ranges as materialized (
     select r.table_name, r.checked_at, r.rows, r.differs,
@@ -29,11 +30,12 @@ select
     coalesce(f.ranges, 0) as ranges,
     case when t.merge_state = 'ok' then coalesce(f.compared, 0) else 0 end as compared,
     case when t.merge_state = 'ok' then coalesce(f.recent, 0) else 0 end as recent,
-    (
-        coalesce(f.rows, 0)
-        + greatest(coalesce(c.reltuples, 0), 0)::numeric
-            * case when f.ranges > 0 then 1.0 - f.compared::numeric / f.ranges else 1.0 end
-    )::int8 as rows,
+    case
+        when f.compared > 0 then
+            f.rows + greatest(c.reltuples::numeric / f.ranges, f.rows / f.compared)
+                * (f.ranges - f.compared)
+        when c.reltuples >= 0 then c.reltuples::numeric
+    end::int8 as rows,
     case when t.merge_state = 'ok' then coalesce(f.recent_rows, 0) else 0 end::int8 as recent_rows,
     coalesce(f.differing, 0)::int8 as differing,
     f.oldest

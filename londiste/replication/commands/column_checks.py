@@ -7,7 +7,7 @@ the copy.
 
 Other types drop parts of a value without a message: a date has no time of day.
 
-``narrower``, ``loses``, ``tells_apart`` and ``notes`` are pure; ``look`` asks both databases.
+``look`` asks both databases; all others are pure.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Collection, Sequence
 from londiste.db import catalog
 from londiste.db.catalog import Column
 from londiste.db.connection import Connection
-from londiste.db.names import TableName
+from londiste.db.names import TableName, argument, quote
 from londiste.handlers.base import TableRules
 from londiste.replication.tablesync.copy_source import CopySource
 
@@ -33,6 +33,23 @@ _STRINGS = ({"character varying", "character", "text", "bpchar"}, {"bit", "bit v
 _TEXTS = _STRINGS[0] | {"citext"}
 _FRACTIONS = ("timestamp", "time", "interval")
 _ALL = 1 << 30
+
+
+def to_store(table: TableName, dest: TableName, columns: Sequence[tuple[str, str, str]]) -> str:
+    """For a hint: commands after which generated columns of this node have the source's values.
+
+    columns -- name, type and ``generated`` of each, as the catalog has them.
+    """
+    actions = ", ".join(
+        f"alter column {quote(name)} drop expression"
+        if generated == "s"
+        else f"drop column {quote(name)}, add column {quote(name)} {type_}"
+        for name, type_, generated in columns
+    )
+    return (
+        f"in psql on this node: alter table {dest.quoted} {actions}; then: londiste resync"
+        f" {argument(table)}"
+    )
 
 
 def look(

@@ -26,7 +26,7 @@ from londiste.orchestration.lock_retry import with_table
 from londiste.orchestration.plan import CommandPlan
 from londiste.orchestration.steps import Step
 from londiste.replication import sqlapi as tables
-from londiste.replication.commands.column_checks import loses, narrower
+from londiste.replication.commands.column_checks import loses, narrower, to_store
 from londiste.replication.ddl import captures
 from londiste.replication.model import ReplicatedTable
 from londiste.replication.patterns import table_meant
@@ -55,6 +55,15 @@ class _Pair:
     table: ReplicatedTable
     here: dict[str, Column]
     there: dict[str, Column]
+
+    @property
+    def generated(self) -> dict[str, Column]:
+        """Columns that are generated here alone: values of the provider are lost."""
+        return {
+            name: column
+            for name, column in self.here.items()
+            if column.generated and name in self.there and not self.there[name].generated
+        }
 
 
 @dataclass(frozen=True)
@@ -90,7 +99,7 @@ def differences(
             state = ""
             if here != there:
                 state = "other type" if here and there else "here alone" if here else "missing here"
-            elif pair.here[column].generated and not pair.there[column].generated:
+            elif column in pair.generated:
                 state = "generated here"
             if state:
                 found.append(ColumnDifference(pair.table.name, column, here, there, state))
@@ -103,7 +112,7 @@ def differences(
 
 
 def lacking(local: Connection, provider: Connection, queue: str) -> dict[TableName, list[str]]:
-    """The stored columns of the provider that local tables lack, by table.
+    """The stored columns of the provider that local tables do not store, by table.
 
     As ``differences``, but reads names only.
     """
@@ -117,7 +126,8 @@ def lacking(local: Connection, provider: Connection, queue: str) -> dict[TableNa
         if mine is not None and above is not None:
             compared = _compared(t, theirs[t.name])
             missing = [c.name for c in above.columns if not c.generated and compared(c.name)]
-            found[t.name] = [name for name in missing if name not in mine.by_name]
+            stored = {c.name for c in mine.columns if not c.generated}
+            found[t.name] = [name for name in missing if name not in stored]
     return {name: columns for name, columns in found.items() if columns}
 
 
@@ -153,6 +163,13 @@ def plan_add(
             notes.append(
                 f"table {pair.table.name}: existing rows have NULL in the new columns: londiste"
                 f" compare {shown}, and londiste resync {shown} where they differ"
+            )
+        if pair.generated:
+            store = [(name, one.type, one.generated) for name, one in pair.generated.items()]
+            notes.append(
+                f"table {pair.table.name}: the provider's values are lost in columns that are"
+                f" generated here: {', '.join(pair.generated)};"
+                f" {to_store(pair.table.name, pair.table.dest, store)}"
             )
     return CommandPlan(tuple(steps), notes=(*notes, *skipped))
 

@@ -6,7 +6,9 @@ import json
 from typing import Any
 
 from londiste.cascade.model import NodeType
-from tests.fixtures.line import Command, Line, LineNode
+from londiste.db.names import TableName
+from londiste.replication.commands import columns
+from tests.fixtures.line import QUEUE, Command, Line, LineNode
 from tests.integration.compare.test_compare import damage
 
 #: By table: type on the root, type on the node, a value, what the node has of it, one that fits.
@@ -115,9 +117,14 @@ def test_a_column_that_is_generated_here_alone_is_named_with_what_stores_it(
     line.wait_position(leaf, line.tick())
     done = command(leaf, "columns", "g")
     assert done.code == 3 and "generated here" in done.out
+    with leaf.database.connect() as here, root.database.connect() as there:
+        assert columns.lacking(here, there, QUEUE) == {TableName("public", "g"): ["a"]}
+    added = command(leaf, "columns", "g", "--add")
+    assert added.code == 0, str(added)
     done = command(leaf, "compare", "g")
     assert done.code == 3, str(done)
     hint = done.err.partition("not compared: a; in psql on this node: ")[2]
+    assert f"lost in columns that are generated here: a; in psql on this node: {hint}" in added.err
     statement, _, commands = hint.splitlines()[0].partition("; then: londiste ")
     assert commands.split()[-2:] == ["resync", "public.g"]
     leaf.database.execute(statement)

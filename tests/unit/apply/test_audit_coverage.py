@@ -13,7 +13,7 @@ WHOLE = TableCoverage("public.a", 2, 2, 2, 9_900, 9_900, 0, NOW)
 
 def test_what_is_not_complete_is_never_shown_as_complete() -> None:
     assert str(summed([WHOLE])) == "100 % of rows verified in the last 24 h, 1 of 1 tables"
-    # No row of this table is known: it is empty, or was never analyzed.
+    # An empty table.
     begun = TableCoverage("public.b", 1, 0, 0, 0, 0, 0, None)
     found = summed([WHOLE, begun])
     assert (found.verified, found.complete, found.tables, found.oldest) == (0.9999, 1, 2, None)
@@ -21,6 +21,13 @@ def test_what_is_not_complete_is_never_shown_as_complete() -> None:
     assert summed([begun]).verified == 0.0
     # A table that is not split into ranges yet has none that could be missing.
     assert summed([WHOLE, replace(begun, ranges=0)]).verified == 0.9999
+
+
+def test_a_table_of_unknown_size_counts_as_one_of_mean_size() -> None:
+    unknown = TableCoverage("public.b", 1, 0, 0, None, 0, 0, None)
+    assert summed([WHOLE, unknown]).verified == 0.5
+    assert summed([WHOLE, WHOLE, unknown, unknown]).verified == 0.5
+    assert summed([unknown]).verified == 0.0
 
 
 def test_rows_count_and_not_tables() -> None:
