@@ -1,4 +1,4 @@
-"""Findings about rows that DDL has changed without events, and their end by a comparison.
+"""Findings about rows that were changed without events, and their end by a comparison.
 
 The proof is about the table as it was read.  So its shape is kept from before the comparison, and
 compared under a lock that keeps DDL out, in the transaction that ends the finding.
@@ -35,7 +35,7 @@ class Accepted(Enum):
 class Doubt:
     """A finding about a table of this node.
 
-    what -- in words; rewritten -- by DDL, which the root may have found, too.
+    what -- in words; rewritten -- changed without events, which the root may have found, too.
     shape -- of the table before the comparison.
     """
 
@@ -51,7 +51,8 @@ def doubts(settings: WorkerSettings) -> dict[str, Doubt]:
     with contextlib.suppress(InstallError), open_session(settings) as conn:
         queue = settings.queue_name
         rewritten = tables.rewritten_tables(conn, queue)
-        marked = dict.fromkeys(rewritten, "was rewritten by DDL") | lost_rows.find(conn, queue)
+        changed = dict.fromkeys(rewritten, "was changed without events")
+        marked = changed | lost_rows.find(conn, queue)
         if not marked:
             return {}
         dests = {table.name: table.dest for table in tables.get_table_list(conn, queue)}

@@ -9,7 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shlex
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -18,7 +20,7 @@ from londiste.daemon import crash
 from londiste.daemon.files import flush
 from londiste.db.names import TableName
 from londiste.engine.spark.lake.file_writer import Place, Written, require
-from londiste.errors import LondisteError, StateError
+from londiste.errors import BadOption, LondisteError, StateError
 from londiste.lake.directory_names import SHORTENED, directory_name, table_of
 from londiste.lake.store import Store
 from londiste.lake.versions import Version, read
@@ -28,17 +30,71 @@ _NAME = re.compile(r"\d{20}\.json")
 _VERSIONS, _OLD, _OLD_LOG, _NEW = "_versions", "_versions.old", "_delta_log.old", "_converted"
 
 
-def convert(directory: Path) -> Version | None:
-    """Converts the directory of a table; None if there is nothing to convert.
+@dataclass(frozen=True)
+class TableDirectory:
+    """The directory of a table, and the path that it has after the conversion."""
 
-    Raises LondisteError when files are damaged.
-    """
-    require()
+    found: Path
+    path: Path
+    table: TableName
+
+
+def table_directory(directory: Path) -> TableDirectory:
+    """The directory to convert; raises BadOption for one that contains no table of a lake."""
     given = directory.expanduser().absolute()
     table = TableName.parse(unquote(given.name)) if "%" in given.name else table_of(given.name)
-    root = given if SHORTENED in given.name else given.with_name(directory_name(table))
-    if given != root and given.is_dir():
-        given.rename(root)
+    path = given if SHORTENED in given.name else given.with_name(directory_name(table))
+    # A conversion that was killed may have renamed it.
+    found = given if given.exists() else path
+    if _is_table(found, table):
+        if path not in (given, found) and path.exists():
+            raise StateError(
+                f"{given}: {path.name} exists beside it",
+                detail="the directory gets this name, which readers of Delta open",
+                hint=f"move one of them: mv {shlex.quote(str(path))} ELSEWHERE",
+            )
+        return TableDirectory(found, path, table)
+    inside = sorted(str(one.parent) for one in given.glob(f"*/{_VERSIONS}") if one.is_dir())
+    raise BadOption(
+        f"{given}: {'contains no table of a lake' if given.is_dir() else 'no such directory'}",
+        hint=f"londiste lake convert {' '.join(map(shlex.quote, inside))}"
+        if inside
+        else "name the directory of a table below lake_path or target_path, which contains"
+        f" {_VERSIONS}",
+    )
+
+
+def _is_table(directory: Path, table: TableName) -> bool:
+    for name in (_VERSIONS, _OLD):
+        if (directory / name).is_dir():
+            return all(_NAME.fullmatch(path.name) for path in (directory / name).iterdir())
+    if not (directory / "_delta_log").is_dir():
+        return False
+    try:
+        return Store(Place(str(directory)), table).newest() is not None
+    except LondisteError:
+        return False
+
+
+def convert(directory: TableDirectory) -> Version | None:
+    """Converts the directory of a table; None if there is nothing to convert.
+
+    Raises LondisteError when files are damaged, or one cannot be written.
+    """
+    require()
+    try:
+        return _convert(directory.found, directory.path, directory.table)
+    except OSError as error:
+        raise LondisteError(
+            f"{directory.found}: cannot be converted: {error.strerror}",
+            hint="run the command as the user of the lake, who may write in this directory and in"
+            f" {directory.found.parent}",
+        ) from error
+
+
+def _convert(found: Path, root: Path, table: TableName) -> Version | None:
+    if found != root:
+        found.rename(root)
         flush(root.parent)
     numbers = sorted(path for path in root.glob(f"{_VERSIONS}/*") if _NAME.fullmatch(path.name))
     if not (root / _VERSIONS).is_dir():

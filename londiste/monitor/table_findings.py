@@ -123,8 +123,9 @@ TABLES: Mapping[str, tuple[str, str]] = {
         "londiste triggers --restore TABLE, then londiste resync on the nodes below.",
     ),
     "rewritten": (
-        "DDL outside of scripts rewrote a table on one node: old rows may differ. A branch with it"
-        " cannot become the root.",
+        "A table was changed on one node without events: DDL outside of scripts wrote values, a"
+        " new column lacks those of old rows, or a lost capture was restored. Rows may differ. A"
+        " branch with it cannot become the root.",
         "londiste compare TABLE, and londiste resync TABLE where it differs. If it is equal: select"
         " londiste.accept_rewrite(QUEUE, TABLE).",
     ),

@@ -11,7 +11,7 @@ REPLACED = "is not the table that was copied"
 #: Of a table of a subscriber, with the name of the partition.
 DETACHED = "has lost its partition"
 #: Of a table whose old rows may differ from those of the other nodes.
-REWRITTEN = "was rewritten by DDL on this node alone"
+REWRITTEN = "was changed on this node without events"
 
 
 def find(conn: Connection, queue: str) -> dict[TableName, str]:

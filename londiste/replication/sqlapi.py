@@ -118,9 +118,14 @@ def renamed_tables(conn: Connection, queue: str) -> dict[TableName, TableName]:
 
 
 def rewritten_tables(conn: Connection, queue: str) -> list[TableName]:
-    """Tables whose rows DDL has changed on this node without events."""
+    """Tables whose rows were changed on this node without events."""
     rows = call.records(conn, _named(_pair), "londiste.rewritten_tables", queue)
     return [table for table, _ in rows]
+
+
+def note_rewrite(conn: Connection, queue: str, table: TableName) -> None:
+    """Stores that rows of a table in sync may differ from other nodes; a comparison ends it."""
+    call.value(conn, "londiste.note_rewrite", queue, str(table))
 
 
 def lost_captures(conn: Connection, queue: str) -> list[tuple[TableName, str]]:

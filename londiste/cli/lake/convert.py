@@ -34,8 +34,9 @@ def convert(_ctx: options.Context, /, directories: tuple[Path, ...], as_json: bo
     stay; only the newest version is kept. The command can be repeated at any time.
     """
     rows: list[Converted] = []
-    for directory in directories:
-        version = converting.convert(directory)
+    chosen = [converting.table_directory(directory) for directory in directories]
+    for directory, one in zip(directories, chosen, strict=True):
+        version = converting.convert(one)
         tick = version.tick if version else None
         files = len(version.files) if version else 0
         rows.append({"directory": str(directory), "tick": tick, "files": files})

@@ -11,7 +11,7 @@ from londiste.replication.commands.triggers import rows_first
 from londiste.replication.lost_rows import DETACHED, REPLACED
 from londiste.replication.lost_rows import REWRITTEN as _REWRITTEN
 
-#: Of DDL outside of scripts that all nodes run.
+#: By DDL outside of scripts that all nodes run, or without a capture.
 REWRITTEN = f"{_REWRITTEN}, compare it"
 
 
@@ -125,7 +125,10 @@ def doubt(
             )
         case "rewritten":
             what = f"table {table} {REWRITTEN}, found {detail}"
-            why = "such DDL sends no event: other nodes may have other values in old rows"
+            why = (
+                "DDL wrote values, a new column lacks those of old rows, or a capture was lost:"
+                " other nodes may have other rows"
+            )
             accept = renamed_tables.accept(queue, table)
             here = rows_first(argument(table))
             do = (

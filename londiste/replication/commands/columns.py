@@ -7,7 +7,7 @@ has their values; compare the table afterwards or copy it again.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType
@@ -24,7 +24,7 @@ from londiste.handlers.base import ALL
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.lock_retry import with_table
 from londiste.orchestration.plan import CommandPlan
-from londiste.orchestration.steps import Step
+from londiste.orchestration.steps import NodeStep, Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands.column_checks import loses, narrower, to_store
 from londiste.replication.ddl import captures
@@ -156,9 +156,19 @@ def plan_add(
             if renames and not ignore_renames:
                 raise _renamed(node.name, node.provider, pair.table, renames)
             statement = _statement(pair.table.dest, missing)
-            columns = tuple(one.name for one in missing)
-            types = tuple(one.type for one in missing)
-            steps.append(AddColumns(node.name, dsn, pair.table.dest, columns, types, statement))
+            steps.append(
+                AddColumns(
+                    node.name,
+                    dsn,
+                    queue,
+                    pair.table.name,
+                    pair.table.dest,
+                    columns=tuple(one.name for one in missing),
+                    types=tuple(one.type for one in missing),
+                    empty=not all(one.generated for one in missing),
+                    statement=statement,
+                )
+            )
             shown = argument(pair.table.name)
             notes.append(
                 f"table {pair.table.name}: existing rows have NULL in the new columns: londiste"
@@ -209,17 +219,19 @@ def _renamed(
 
 
 @dataclass(frozen=True)
-class AddColumns:
+class AddColumns(NodeStep):
     """Adds columns to one table, as its owner, and refreshes its capture.
 
     A domain with a check is checked for each row, by functions of the domain's owner.
+
+    empty -- old rows get NULL: the table counts as changed without events until it is compared.
     """
 
-    node: str
-    dsn: str = field(repr=False)
+    name: TableName
     table: TableName
     columns: tuple[str, ...]
     types: tuple[str, ...]
+    empty: bool
     statement: str
 
     def describe(self) -> str:
@@ -240,6 +252,8 @@ class AddColumns:
             # Of types and identifiers that the provider's catalog has quoted.
             owner.run(conn, self.table, self.statement)
             captures.warn(captures.refresh(conn))
+            if self.empty:
+                tables.note_rewrite(conn, self.queue, self.name)
 
         with_table(sites, self.dsn, self.table, self.node, work)
 

@@ -197,7 +197,8 @@ def plan(sites: Connections, dsn: str, queue: str, names: Sequence[TableName] = 
         steps.append(mend)
         if not stale and node.type is not NodeType.LEAF:
             do = (
-                f"on every node below: londiste resync {argument(table.name)}"
+                f"on every node below: londiste resync {argument(table.name)}; then here:"
+                f" {renamed_tables.accept(queue, table.name)}"
                 if node.type is NodeType.ROOT
                 else f"on this node: {rows_first(argument(table.name))}"
             )
@@ -362,6 +363,8 @@ class Mend(NodeStep):
         tables.create_trigger(conn, self.queue, self.table, words, self.dest, self.node_type)
         if always and self.node_type != "leaf":
             replicated_rows.fire_always(conn, self.queue, self.dest)
+        if self.node_type != "leaf":
+            tables.note_rewrite(conn, self.queue, self.table)
 
     def _words(self, conn: Connection) -> Sequence[str]:
         """The words for ``londiste.create_trigger``: the same kind with the same options."""

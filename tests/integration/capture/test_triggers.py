@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.fixtures.cascade import CommandLine, Node, Nodes
+from tests.fixtures.cascade import QUEUE, CommandLine, Node, Nodes
 from tests.support.servers.kept_nodes import kept_nodes
 from tests.support.suite.slow import first
 
@@ -65,12 +65,18 @@ def test_triggers_are_shown_with_when_they_fire(
 def test_a_capture_that_is_disabled_is_made_again_and_the_gap_is_said(
     pair: tuple[Node, Node], londiste: CommandLine
 ) -> None:
-    root, _ = pair
+    root, leaf = pair
     root.db.execute("alter table t disable trigger user")
     assert "lost" in states(root, londiste)
     answer = londiste(root.db, "triggers", "--restore")
     assert answer.code == 0, answer.err
-    assert "londiste resync public.t" in answer.err
+    accept = "select londiste.accept_rewrite(E'q', E'public.t')"
+    assert f"on every node below: londiste resync public.t; then here: {accept}\n" in answer.err
+    # Nobody takes the nodes below for equal before that.
+    shown = ["replicate", root.dsn, leaf.dsn, "--queue", QUEUE, "--status"]
+    assert "table public.t was changed on this node without events" in londiste(root.db, *shown).out
+    root.db.execute(accept)
+    assert "without events" not in londiste(root.db, *shown).out
     assert states(root, londiste) == {"ok"}
     assert kinds(root, londiste) == {"capture"}
     # Its options are those of before, and what the user disabled stays so.

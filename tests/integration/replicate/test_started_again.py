@@ -201,7 +201,7 @@ def test_a_table_that_ddl_has_rewritten_is_not_in_sync(
     assert run(cli, ["replicate", root.dsn, leaf.dsn, "--queue", QUEUE, "--status"]) == 3
     first, second, *_ = (shown := capsys.readouterr()).out.splitlines()
     assert first.startswith(
-        "root: root, 2 tables; error: table public.a was rewritten by DDL on this node alone,"
+        "root: root, 2 tables; error: table public.a was changed on this node without events,"
     )
     assert "in sync, 1 table" not in second and second.endswith("; error: see root")
     accept = "select londiste.accept_rewrite(E'q', E'public.a')"

@@ -58,6 +58,17 @@ def test_rows_that_ddl_has_changed_are_noticed_at_once_and_remembered(
     assert ret(root, "londiste.accept_rewrite", "q", "other")[0] == 404
 
 
+def test_a_table_is_noted_that_lacks_changes(root: Database) -> None:
+    assert root.value("select londiste.note_rewrite('q', 't')") is True
+    noted = root.value("select since from londiste.rewritten_tables('q')")
+    maintain(root)
+    assert root.value("select londiste.note_rewrite('q', 't')") is True
+    assert root.value("select since from londiste.rewritten_tables('q')") == noted
+    assert root.value("select londiste.note_rewrite('q', 'other')") is False
+    assert ret(root, "londiste.accept_rewrite", "q", "t")[0] == 200
+    assert rewritten(root) == []
+
+
 @pytest.mark.parametrize(
     "ddl",
     [

@@ -22,7 +22,7 @@ from londiste.engine.spark.lake import file_writer
 from londiste.engine.spark.lake.file_writer import Place, Written
 from londiste.errors import BadOption, LondisteError, StateError, Superseded, TransientError
 from londiste.lake.columns import LakeColumn
-from londiste.lake.convert import convert
+from londiste.lake.convert import convert, table_directory
 from londiste.lake.directory_names import directory_name, table_of
 from londiste.lake.settings import LakeSettings
 from londiste.lake.store import Overtaken, Store
@@ -323,9 +323,9 @@ def earlier(store: Store) -> Path:
     return root
 
 
-def command(directory: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+def command(directory: Path, env: dict[str, str], *others: str) -> subprocess.CompletedProcess[str]:
     """The command that converts it."""
-    argv = [sys.executable, "-m", "londiste", "lake", "convert", "--json", str(directory)]
+    argv = [sys.executable, "-m", "londiste", "lake", "convert", "--json", *others, str(directory)]
     return subprocess.run(argv, env={**os.environ, **env}, capture_output=True, text=True)
 
 
@@ -341,7 +341,7 @@ def test_a_directory_of_an_earlier_release_is_converted(earlier: Path, store: St
     assert done.returncode == 0, done
     told = {"directory": str(earlier), "tick": 6, "files": 2}
     assert json.loads(done.stdout)["directories"] == [told]
-    found = convert(earlier)
+    found = convert(table_directory(earlier))
     assert found is not None and found == store.newest()
     assert (found.tick, found.position["seen"], found.oid, found.rows) == (6, "7:9:8", 7, 2)
     assert found.columns == COLUMNS and rows(store) == [(1, "a"), (2, "b")]
@@ -352,13 +352,13 @@ def test_a_directory_of_an_earlier_release_is_converted(earlier: Path, store: St
 
 def test_an_older_process_takes_nothing_back(earlier: Path, store: Store) -> None:
     saved = (earlier / "_versions" / f"{1:020d}.json").read_text()
-    found = convert(earlier)
+    found = convert(table_directory(earlier))
     assert found is not None
     now = after(store, found, 8)
     # A process of the earlier release writes the version that it was about to write.
     (earlier / "_versions").mkdir()
     (earlier / "_versions" / f"{1:020d}.json").write_text(saved)
-    assert convert(earlier) == now == store.newest()
+    assert convert(table_directory(earlier)) == now == store.newest()
 
 
 def test_a_directory_with_another_name_is_renamed(earlier: Path) -> None:
@@ -372,16 +372,40 @@ def test_a_directory_with_another_name_is_renamed(earlier: Path) -> None:
         Store.of(settings, name)
     assert refused.value.hint.endswith(f"londiste lake convert '{old}'")
     for _ in range(2):
-        found = convert(old)
+        found = convert(table_directory(old))
         assert found is not None and Store.of(settings, name).newest() == found
     assert not old.exists()
+
+
+def test_a_directory_without_a_table_stays_as_it_is(earlier: Path, tmp_path: Path) -> None:
+    work, file = tmp_path / "work", tmp_path / "file"
+    (work / "_attempts").mkdir(parents=True)
+    (work / "_attempts" / "exam.txt").touch()
+    file.touch()
+    lake = earlier.parent
+    for given, words in (
+        (work, "contains no table of a lake"),
+        (file, "no such directory"),
+        (tmp_path / "missing", "no such directory"),
+        (lake, f"hint: londiste lake convert {earlier}"),
+    ):
+        # A directory that can be converted waits for the others.
+        done = command(given, {}, str(earlier))
+        assert done.returncode == 2 and words in done.stderr, done
+    assert (work / "_attempts" / "exam.txt").exists() and lake.is_dir()
+    assert (earlier / "_versions").is_dir()
+    blocked = earlier.with_name("public.a~%22b")
+    earlier.rename(blocked)
+    earlier.with_name("public.a~7E~22b").mkdir()
+    done = command(blocked, {})
+    assert done.returncode == 3 and "exists beside it" in done.stderr, done
 
 
 def test_damaged_files_are_not_converted(earlier: Path) -> None:
     (path, *_) = sorted(earlier.rglob("*.parquet"))
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(LondisteError, match="content differs") as refused:
-        convert(earlier)
+        convert(table_directory(earlier))
     assert "nothing was converted" in refused.value.detail and (earlier / "_versions").is_dir()
 
 
@@ -429,7 +453,7 @@ def test_a_name_that_no_file_system_takes_is_cut(tmp_path: Path) -> None:
         )
         store = Store.of(settings, name)
         store.publish(version(1))
-        assert convert(Path(store.place.uri)) == store.newest()
+        assert convert(table_directory(Path(store.place.uri))) == store.newest()
         made.append(Path(store.place.uri).name)
     assert sorted(made) == sorted(path.name for path in tmp_path.iterdir())
     assert table_of(made[0]) == kept

@@ -169,7 +169,7 @@ def test_another_failed_event_is_another_finding_and_no_value_of_a_row_is_shown(
         ("partition-detached", "table public.p has lost its partition {}: its rows: x"),
         ("subscribers", "table {} was changed, the nodes below have not copied it again: x"),
         ("subscription", "node {} is registered as a subscriber here but reads from x: y"),
-        ("rewritten", "table {} was rewritten by DDL on this node alone, compare it: x"),
+        ("rewritten", "table {} was changed on this node without events, compare it: x"),
         ("follow", "{} cannot be added: it has no key"),
     ],
 )
