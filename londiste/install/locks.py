@@ -83,7 +83,8 @@ begin
                                     and l.relation = v_table and l.pid <> pg_backend_pid()
                                     and coalesce(a.xact_start <= now(), true)
                                 union
-                                select format('rollback prepared %L', p.gid)
+                                select format('commit prepared %1$L, or rollback prepared %1$L',
+                                    p.gid)
                                 from pg_locks as l
                                 join pg_locks as x on x.locktype = 'transactionid' and x.pid is null
                                     and x.virtualtransaction = l.virtualtransaction

@@ -11,7 +11,7 @@ select
     end as name,
     extract(epoch from clock_timestamp() - min(coalesce(a.xact_start, p.prepared)))::float8 as age,
     case
-        when l.pid is null then format('rollback prepared %%L', p.gid)
+        when l.pid is null then format('commit prepared %%1$L, or rollback prepared %%1$L', p.gid)
         else format('select pg_terminate_backend(%%s)', l.pid)
     end as remedy
 from pgq.queue q
