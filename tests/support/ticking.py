@@ -28,7 +28,7 @@ class Ticker:
 
     def _run(self) -> None:
         with session(self._db.dsn, autocommit=True) as conn:
-            while not self._over.wait(0.02):
+            while not self._over.wait(0.05):
                 queues.maint_retry_events(conn)
                 queues.force_tick(conn, self._queue)
                 queues.ticker(conn, self._queue)

@@ -57,17 +57,19 @@ def written_meanwhile(
 def wait_for(predicate: Callable[[], T], *, timeout: float = 60.0, what: str) -> T:
     """Calls ``predicate`` until it answers something true, and returns that.
 
+    A call that takes much of the processor, like a command, is made less often.
     Raises AssertionError naming ``what`` and the last answer after ``timeout`` seconds.
     """
     deadline = time.monotonic() + timeout
     pause = 0.005
     while True:
+        begun = time.thread_time()
         answer = predicate()
         if answer:
             return answer
         if time.monotonic() > deadline:
             raise AssertionError(f"waited {timeout:g} s in vain for {what}; last: {answer!r}")
-        time.sleep(pause)
+        time.sleep(max(pause, min(4 * (time.thread_time() - begun), 0.5)))
         pause = min(pause * 1.5, 0.1)
 
 
