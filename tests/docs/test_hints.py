@@ -41,9 +41,9 @@ class Text(str):
 
 def python_texts(path: Path) -> Iterator[Text]:
     """The strings of a module but its docstrings; ``X`` stands for what is put in."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
     inside: set[int] = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             inside.add(id(node.value))
         elif isinstance(node, ast.keyword) and node.arg == "name":
@@ -59,7 +59,7 @@ def python_texts(path: Path) -> Iterator[Text]:
                 path,
                 node.lineno,
             )
-    for node in ast.walk(tree):
+    for node in nodes:
         if (
             isinstance(node, ast.Constant)
             and isinstance(node.value, str)
@@ -70,9 +70,13 @@ def python_texts(path: Path) -> Iterator[Text]:
 
 def hints(path: Path) -> Iterator[Text]:
     """The strings of a module that are given as ``hint=`` or kept in constants named so."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    source = path.read_text(encoding="utf-8")
+    constants = "HINT" in source
+    if not constants and "hint" not in source:
+        return
+    for node in ast.walk(ast.parse(source)):
         given = isinstance(node, ast.keyword) and node.arg == "hint"
-        kept = isinstance(node, ast.Assign) and "HINT" in ast.unparse(node.targets[0])
+        kept = constants and isinstance(node, ast.Assign) and "HINT" in ast.unparse(node.targets[0])
         if given or kept:
             for part in ast.walk(node):
                 if isinstance(part, ast.Constant) and isinstance(part.value, str):

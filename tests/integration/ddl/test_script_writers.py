@@ -12,9 +12,10 @@ import pytest
 
 from londiste.replication.ddl.split import split
 from londiste.replication.ddl.writers import WriterLock
-from tests.fixtures.line import QUEUE
-from tests.fixtures.scripts import Tree
+from tests.fixtures.line import QUEUE, Line, LineNode
+from tests.fixtures.scripts import Tree, three_nodes
 from tests.integration.ddl.test_script_effects import LOG, added
+from tests.support.servers.kept_nodes import kept_nodes
 
 _WAITS = """
 select count(*) > 0 from pg_stat_activity
@@ -34,6 +35,20 @@ exception when no_data_found then return 0; end $$;
 create view public.seen as select * from public.t;
 create view public.seen_twice as select * from public.seen
 """
+
+
+@kept_nodes
+def _read_in_many_ways(
+    line: Line, capsys: pytest.CaptureFixture[str]
+) -> tuple[LineNode, LineNode, LineNode]:
+    nodes = three_nodes(line, capsys)
+    tree = Tree(line, capsys, *nodes)
+    added(tree, LOG, "public.log")
+    for node in nodes:
+        node.database.execute(READERS)
+    tree.root.database.execute("insert into log values (0, 'old')")
+    tree.catch_up()
+    return nodes
 
 
 @contextlib.contextmanager
@@ -103,13 +118,9 @@ def open_transaction(tree: Tree, statement: str) -> Iterator[None]:
     ],
 )
 def test_a_script_sees_the_rows_of_transactions_that_were_open_before_it(
-    tree: Tree, script: str
+    line: Line, capsys: pytest.CaptureFixture[str], script: str
 ) -> None:
-    added(tree, LOG, "public.log")
-    for node in tree.nodes:
-        node.database.execute(READERS)
-    tree.root.database.execute("insert into log values (0, 'old')")
-    tree.catch_up()
+    tree = Tree(line, capsys, *_read_in_many_ways(line, capsys=capsys))
     with open_transaction(tree, "insert into public.t values (1, 'open')"):
         tree.fine("w.sql", script + AFTER)
     tree.catch_up()
