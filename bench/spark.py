@@ -48,8 +48,6 @@ PARTS = ("start", "backlog", "latency", "cluster", *before.PARTS)
 COPY = "COPY of the events by psycopg, one session"
 TABLE = TableName("public", "t1")
 SETTINGS = {"spark.master": "local[2]", "spark.driver.memory": "1g"}
-#: What is to be reached: milliseconds.
-MEDIAN = 200
 
 
 def main() -> None:
@@ -79,32 +77,11 @@ def main() -> None:
                 traceback.print_exc()
                 failed.append(part)
                 sessions.stop()
-    common.goals(
-        [
-            common.Goal("start, processor × old", found.get("start"), 0.4, at_least=False),
-            common.Goal("backlog into nothing, thousand events/s", _k(found, "noop"), 300),
-            common.Goal("backlog into Parquet, thousand events/s", _k(found, "parquet"), 150),
-            common.Goal(
-                "commit to foreachBatch, median ms", found.get("called"), MEDIAN, at_least=False
-            ),
-            common.Goal("lake, thousand events/s", _k(found, "lake"), 200),
-            common.Goal("payload=json × before", _times(found, "json", "json before"), 3),
-            common.Goal("the driver's question, s", found.get("driver s"), 0.1, at_least=False),
-            common.Goal("the driver's question, MB", found.get("driver MB"), 20, at_least=False),
-        ]
-    )
+    common.goals(before.goals(found))
     common.record(args.record)
     common.write_json(args.json, "spark", found)
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")
-
-
-def _k(found: dict[str, float], name: str) -> float | None:
-    return found[name] / 1000 if name in found else None
-
-
-def _times(found: dict[str, float], name: str, before: str) -> float | None:
-    return found[name] / found[before] if name in found else None
 
 
 # -- backlog --------------------------------------------------------------------------------------

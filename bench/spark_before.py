@@ -274,6 +274,28 @@ def lake(args: argparse.Namespace, folder: Path) -> dict[str, float]:
 PARTS = {"driver": driver, "json": json_rows, "sink": sink, "lake": lake}
 
 
+def goals(found: dict[str, float]) -> list[common.Goal]:
+    """What is to be reached, of all parts of the benchmark."""
+    return [
+        common.Goal("start, processor × old", found.get("start"), 0.4, at_least=False),
+        common.Goal("backlog into nothing, thousand events/s", _k(found, "noop"), 300),
+        common.Goal("backlog into Parquet, thousand events/s", _k(found, "parquet"), 150),
+        common.Goal("commit to foreachBatch, median ms", found.get("called"), 200, at_least=False),
+        common.Goal("lake, thousand events/s", _k(found, "lake"), 200),
+        common.Goal("payload=json × before", _times(found, "json", "json before"), 3),
+        common.Goal("the driver's question, s", found.get("driver s"), 0.1, at_least=False),
+        common.Goal("the driver's question, MB", found.get("driver MB"), 20, at_least=False),
+    ]
+
+
+def _k(found: dict[str, float], name: str) -> float | None:
+    return found[name] / 1000 if name in found else None
+
+
+def _times(found: dict[str, float], name: str, before: str) -> float | None:
+    return found[name] / found[before] if name in found else None
+
+
 def _seconds(way: Callable[[], None], rounds: int) -> float:
     found = []
     for _ in range(max(1, rounds)):

@@ -1,7 +1,8 @@
-"""Tables of a subscriber that lack rows: another one of the name, or a partition was detached."""
+"""Tables that lack rows: another one of the name, a partition was detached, or without events."""
 
 from __future__ import annotations
 
+from londiste.db import call
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.queries import tuples
@@ -21,3 +22,8 @@ def find(conn: Connection, queue: str) -> dict[TableName, str]:
         what = f"{DETACHED} {partition}" if partition else REPLACED
         found.setdefault(TableName.parse(name), what)
     return found
+
+
+def note(conn: Connection, queue: str, table: TableName) -> None:
+    """Stores that a table in sync was changed without events; a comparison or a copy ends it."""
+    call.value(conn, "londiste.note_rewrite", queue, str(table))

@@ -123,11 +123,6 @@ def rewritten_tables(conn: Connection, queue: str) -> list[TableName]:
     return [table for table, _ in rows]
 
 
-def note_rewrite(conn: Connection, queue: str, table: TableName) -> None:
-    """Stores that rows of a table in sync may differ from other nodes; a comparison ends it."""
-    call.value(conn, "londiste.note_rewrite", queue, str(table))
-
-
 def lost_captures(conn: Connection, queue: str) -> list[tuple[TableName, str]]:
     """Local tables whose changes are no longer captured, and why."""
     return call.records(conn, _named(_pair), "londiste.lost_captures", queue)

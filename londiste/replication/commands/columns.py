@@ -25,6 +25,7 @@ from londiste.orchestration.connections import Connections
 from londiste.orchestration.lock_retry import with_table
 from londiste.orchestration.plan import CommandPlan
 from londiste.orchestration.steps import NodeStep, Step
+from londiste.replication import lost_rows
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands.column_checks import loses, narrower, to_store
 from londiste.replication.ddl import captures
@@ -253,7 +254,7 @@ class AddColumns(NodeStep):
             owner.run(conn, self.table, self.statement)
             captures.warn(captures.refresh(conn))
             if self.empty:
-                tables.note_rewrite(conn, self.queue, self.name)
+                lost_rows.note(conn, self.queue, self.name)
 
         with_table(sites, self.dsn, self.table, self.node, work)
 

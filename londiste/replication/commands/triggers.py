@@ -21,7 +21,7 @@ from londiste.orchestration.connections import Connections
 from londiste.orchestration.lock_retry import locked_tables, with_holders, with_table
 from londiste.orchestration.plan import CommandPlan
 from londiste.orchestration.steps import NodeStep, Step
-from londiste.replication import renamed_tables, replicated_rows
+from londiste.replication import lost_rows, renamed_tables, replicated_rows
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import change_form, root_trigger
 from londiste.replication.commands.change_handler import trigger_words
@@ -364,7 +364,7 @@ class Mend(NodeStep):
         if always and self.node_type != "leaf":
             replicated_rows.fire_always(conn, self.queue, self.dest)
         if self.node_type != "leaf":
-            tables.note_rewrite(conn, self.queue, self.table)
+            lost_rows.note(conn, self.queue, self.table)
 
     def _words(self, conn: Connection) -> Sequence[str]:
         """The words for ``londiste.create_trigger``: the same kind with the same options."""

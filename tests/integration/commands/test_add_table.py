@@ -351,8 +351,7 @@ def test_a_prepared_transaction_that_holds_a_table_is_named(
     remedy = f"rollback prepared '{name}'"
     assert answer.code == 6
     assert f"locked by prepared transaction {name} of postgres, for " in answer.err
-    ways = f"commit prepared '{name}', or {remedy}"
-    assert f"transaction on node root: {ways}; then repeat the command\n" in answer.err
+    assert f"root: commit prepared '{name}', or {remedy}; then repeat the command\n" in answer.err
     root.db.execute(remedy)
     assert londiste(root.db, "add-table", "one").code == 0
 

@@ -323,9 +323,9 @@ def earlier(store: Store) -> Path:
     return root
 
 
-def command(directory: Path, env: dict[str, str], *others: str) -> subprocess.CompletedProcess[str]:
+def command(directory: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
     """The command that converts it."""
-    argv = [sys.executable, "-m", "londiste", "lake", "convert", "--json", *others, str(directory)]
+    argv = [sys.executable, "-m", "londiste", "lake", "convert", "--json", str(directory)]
     return subprocess.run(argv, env={**os.environ, **env}, capture_output=True, text=True)
 
 
@@ -375,30 +375,6 @@ def test_a_directory_with_another_name_is_renamed(earlier: Path) -> None:
         found = convert(table_directory(old))
         assert found is not None and Store.of(settings, name).newest() == found
     assert not old.exists()
-
-
-def test_a_directory_without_a_table_stays_as_it_is(earlier: Path, tmp_path: Path) -> None:
-    work, file = tmp_path / "work", tmp_path / "file"
-    (work / "_attempts").mkdir(parents=True)
-    (work / "_attempts" / "exam.txt").touch()
-    file.touch()
-    lake = earlier.parent
-    for given, words in (
-        (work, "contains no table of a lake"),
-        (file, "no such directory"),
-        (tmp_path / "missing", "no such directory"),
-        (lake, f"hint: londiste lake convert {earlier}"),
-    ):
-        # A directory that can be converted waits for the others.
-        done = command(given, {}, str(earlier))
-        assert done.returncode == 2 and words in done.stderr, done
-    assert (work / "_attempts" / "exam.txt").exists() and lake.is_dir()
-    assert (earlier / "_versions").is_dir()
-    blocked = earlier.with_name("public.a~%22b")
-    earlier.rename(blocked)
-    earlier.with_name("public.a~7E~22b").mkdir()
-    done = command(blocked, {})
-    assert done.returncode == 3 and "exists beside it" in done.stderr, done
 
 
 def test_damaged_files_are_not_converted(earlier: Path) -> None:
