@@ -363,7 +363,7 @@ class Mend(NodeStep):
         tables.create_trigger(conn, self.queue, self.table, words, self.dest, self.node_type)
         if always and self.node_type != "leaf":
             replicated_rows.fire_always(conn, self.queue, self.dest)
-        if self.node_type != "leaf":
+        if self.node_type == "root":
             lost_rows.note(conn, self.queue, self.table)
 
     def _words(self, conn: Connection) -> Sequence[str]:

@@ -397,6 +397,9 @@ def test_a_table_that_was_replaced_sends_no_changes_in_the_name_of_its_successor
     assert told(root)[events:] == [("public.a",)]
     data = root.database.value("select ev_data from pgq.event_template order by ev_id desc limit 1")
     assert "id" in data and "v" not in data
+    # What was not captured is named until the nodes below have it.
+    (one,) = json.loads(line.here(root, "check", "--json").out)["findings"]
+    root.database.execute(one["do"].partition("; then here: ")[2])
     assert line.here(root, "check").code == 0
 
 
