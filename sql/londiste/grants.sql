@@ -109,6 +109,7 @@ grant execute on function
     londiste.root_check_seqs(text, int8),
     londiste._seq_publish(text, text, int8, boolean),
     londiste._seq_state(text),
+    londiste._require_seq_right(oid, text),
     londiste._seq_due(text, text, int8, boolean),
     londiste._seq_ahead(int8, int8, int8, int8, int8, int8, boolean),
     londiste.periodic_maintenance()

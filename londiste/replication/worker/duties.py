@@ -12,9 +12,9 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import Hold, NodeType, WorkerState
 from londiste.cascade.worker_role import BatchActions
 from londiste.daemon import crash, logcontext
-from londiste.daemon.loop import Loop
+from londiste.daemon.loop import Loop, report
 from londiste.daemon.statistics import BatchStatistics
-from londiste.errors import CombinedClosed, StateError
+from londiste.errors import CombinedClosed, LondisteError, StateError
 from londiste.pgq import batches
 from londiste.pgq.batches import Opened
 from londiste.pgq.liveness import Beat, server_now
@@ -89,9 +89,10 @@ class RootDuties(_Duties):
     def __init__(self, parts: WorkerParts) -> None:
         super().__init__(parts)
         self._fence = fencing.Fence()
+        self._unreadable = ""
 
-    def guard(self, state: WorkerState) -> None:
-        """What is due also while the worker is paused.
+    def guard(self, state: WorkerState) -> LondisteError | None:
+        """What is due also while the worker is paused; returns what only a grant mends.
 
         A root that returns after a failover finds its successor; and sequences stay ahead on the
         subscribers, so that no value is handed out twice after one.
@@ -99,12 +100,18 @@ class RootDuties(_Duties):
         node = self._sessions.node()
         self._fence.look(node, state.queue, state.name, extra=self.settings.remote_extra_connstr)
         try:
-            tables.root_check_seqs(node, state.queue)
+            unreadable = tables.root_check_seqs(node, state.queue)
         except StateError:
             # A switchover may have made it a branch since.
             if nodes.get_node_info(node, state.queue).type is NodeType.ROOT:
                 raise
+            unreadable = None
         self._loop.delay = max(self.settings.poll_interval, 1.0)
+        text = "" if unreadable is None else unreadable.message
+        if unreadable is not None and text != self._unreadable:
+            report(unreadable)
+        self._unreadable = text
+        return unreadable
 
     def unit(
         self, state: WorkerState, duty: BatchActions, known: Sequence[ReplicatedTable]

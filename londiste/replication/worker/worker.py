@@ -360,8 +360,7 @@ class Worker:
             opened, asked = None, False
             self._apply.combined_changed()
         self._paused = state.paused
-        if not duty.process:
-            self._root.guard(state)
+        unreadable = None if duty.process else self._root.guard(state)
         if state.paused:
             if self._sessions.source is not None:
                 self._sessions.source.standing = None
@@ -372,7 +371,10 @@ class Worker:
                 more = self._apply.unit(state, duty, hold, known, opened, asked)
             else:
                 more = self._root.unit(state, duty, known)
-            self._errors.clear(self._sessions.node(), state)
+            if unreadable is None:
+                self._errors.clear(self._sessions.node(), state)
+        if unreadable is not None:
+            self._errors.store(unreadable)
         self._parts.statistics.log_when_due()
         self._parts.beat.error = ""
         self._parts.beat.beat(self._sessions.target)

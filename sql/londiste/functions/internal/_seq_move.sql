@@ -45,6 +45,7 @@ begin
         or v_seq.cycle
         or i_exact and not v_now.unused and v_now.last_value = i_known
     then
+        perform londiste._require_seq_right(v_oid, 'update');
         perform setval(v_oid::regclass, v_value, not i_unused);
     end if;
 end;

@@ -18,12 +18,19 @@ as $$
  * The function locks only sequences that are due, and skips those that another session is
  * publishing.
  *
- * ret_code -- 100 done; 402 not the root; 404 this database is no node of the queue.
+ * A sequence that this role may not read does not stop the others.
+ *
+ * ret_code -- 100 done; 301 done, but for sequences that this role may not read: the note names
+ *     them, and the grants; 402 not the root; 404 this database is no node of the queue.
  */
 declare
     v_type text;
     v_seq record;
     v_buffer int8 := case when i_buffer >= 10 then i_buffer else 10000 end;
+    v_due boolean;
+    v_hidden text[] := '{}';
+    v_hints text[] := '{}';
+    v_hint text;
 begin
     select n.node_type into v_type
     from pgq_node.node_info n
@@ -46,13 +53,27 @@ begin
             and londiste.find_seq_oid(s.seq_name) is not null
         order by s.nr
     loop
-        continue when londiste._seq_due(i_queue_name, v_seq.seq_name, v_buffer, false) is null;
+        begin
+            v_due := londiste._seq_due(i_queue_name, v_seq.seq_name, v_buffer, false) is not null;
+        exception
+            when insufficient_privilege then
+                get stacked diagnostics v_hint = pg_exception_hint;
+                v_hidden := v_hidden || sqlerrm;
+                v_hints := v_hints || v_hint;
+                v_due := false;
+        end;
+        continue when not v_due;
         perform from londiste.seq_info s
         where s.queue_name = i_queue_name and s.seq_name = v_seq.seq_name
         for update skip locked;
         continue when not found;
         perform londiste._seq_publish(i_queue_name, v_seq.seq_name, v_buffer, false);
     end loop;
+    if cardinality(v_hidden) > 0 then
+        select 301, array_to_string(v_hidden, '; ') || '; hint: ' || array_to_string(v_hints, '; ')
+            into ret_code, ret_note;
+        return;
+    end if;
     select 100, 'Sequences updated' into ret_code, ret_note;
 end;
 $$;
