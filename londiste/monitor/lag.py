@@ -30,8 +30,8 @@ class Behind:
 
     ticks -- after the position.
     events -- counted up to ``counting.COUNTED``; above it an upper limit by the ids.
-    seconds -- by the root's clock since the first tick with changes after the position; None:
-        unknown, as the clock was set back.
+    seconds -- by the root's clock since the first tick with changes after the position; without
+        one, since it was due; None: unknown, as the clock was set back.
     """
 
     ticks: int
@@ -122,18 +122,29 @@ def positions_at(conn: Connection, queue: str, ticks: Iterable[int]) -> dict[int
     """The ticks that the root's queue has, by id; ``conn`` is a session on the root."""
     rows = tuples(conn, "tick_lags", queue=queue, ticks=list(ticks))
     found = {}
-    for tick, time, age, later, most, missing, missing_age, newest_age, idle, lag, before in rows:
+    for tick, time, age, later, most, missing, missing_age, newest_age, lag, before in rows:
         behind = Behind(later, _events(conn, queue, tick, later, most), 0.0)
         if behind.events and missing is not None:
             behind = replace(behind, seconds=ticks_of.age(conn, queue, missing, missing_age))
         elif behind.events:
-            # They have no tick yet, for longer than usual.
             unknown = newest_age < -ticks_of.AHEAD
-            behind = replace(behind, seconds=None if unknown else max(0.0, newest_age - idle))
+            oldest = None if unknown else counting.oldest_since_tick(conn, queue)
+            late = None if unknown else overdue(newest_age, oldest, lag)
+            behind = replace(behind, seconds=late)
         found[int(tick)] = Position(
             time, ticks_of.age(conn, queue, tick, age), behind, float(lag), int(before)
         )
     return found
+
+
+def overdue(newest_age: float, oldest: float | None, max_lag: float) -> float:
+    """Pure: the seconds for which events wait for a tick longer than they should.
+
+    newest_age -- since the newest tick.  oldest -- since the oldest of them; None: unknown.
+    """
+    # In an idle queue the tick is older than they are; a transaction may be older than the tick.
+    waited = newest_age if oldest is None else min(newest_age, oldest)
+    return max(0.0, waited - max_lag)
 
 
 def _events(conn: Connection, queue: str, tick: int, later: int, most: int) -> int:

@@ -6,6 +6,7 @@ The positions of consumers only give an upper limit, because ids are also consum
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Iterable
 from datetime import timedelta
@@ -45,6 +46,25 @@ def since_tick(conn: Connection, queue: str, most: int) -> int:
             return most if row is None else _count(conn, str(row[0]), most)
     except LondisteError:
         return most
+
+
+def oldest_since_tick(conn: Connection, queue: str) -> float | None:
+    """Seconds since the oldest of the events after the newest tick, by the server's clock.
+
+    Of COUNTED of them, if there are more.  None: there is none, or the user may not read them.
+    """
+    with contextlib.suppress(LondisteError), savepoint(conn):
+        row = first(conn, "new_event_sql", queue=queue)
+        if row is None:
+            return None
+        text = (
+            "select extract(epoch from clock_timestamp() - min(n.ev_time))::float8"  # noqa: S608
+            f" from (select e.ev_time from ({row[0]}) as e limit {COUNTED}) as n"
+        )
+        with translated(conn):
+            found = conn.execute(text.encode()).fetchone()
+        return None if found is None else found[0]
+    return None
 
 
 def with_age(conn: Connection, one: ConsumerInfo) -> ConsumerInfo:

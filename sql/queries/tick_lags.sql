@@ -3,8 +3,8 @@
  * row.  Ages in seconds; they are negative after the clock was set back.
  *
  * Per tick: when it was created; its age; ticks and events after it; the first tick after it that
- * has events, and its age; the age of the newest tick; the usual time until a tick, and the longest
- * that an event waits for one, in seconds; and the number of events of the queue before it.
+ * has events, and its age; the age of the newest tick; the longest that an event waits for one, in
+ * seconds; and the number of events of the queue before it.
  *
  * %(queue)s -- the queue; %(ticks)s -- their ids.
  */
@@ -17,7 +17,6 @@ select
     missing.tick_id,
     extract(epoch from pg_catalog.clock_timestamp() - missing.tick_time)::float8,
     extract(epoch from pg_catalog.clock_timestamp() - newest.tick_time)::float8,
-    extract(epoch from q.queue_ticker_idle_period)::float8,
     extract(epoch from q.queue_ticker_max_lag)::float8,
     t.tick_event_seq
 from pgq.queue q

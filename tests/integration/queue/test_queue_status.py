@@ -177,6 +177,23 @@ def test_a_clock_that_was_set_back_is_found_and_hides_no_lag(
     assert "the clock of the server was set back by 59m" in shown and "lags by 11m" in shown
 
 
+def test_events_that_wait_for_a_tick_lag_from_their_own_time(conn: Connection) -> None:
+    """The queue was idle before: an event of just now is not late, however old the tick is."""
+    newest = fill(conn, "one")
+    age(conn, "update pgq.tick set tick_time = tick_time - interval '50 s'")
+    producer.insert_event(conn, "q", "t", "two")
+
+    def seconds() -> float | None:
+        return lag.positions_at(conn, "q", [newest])[newest].behind.seconds
+
+    assert seconds() == 0.0
+    age(conn, "update pgq.event_1 set ev_time = ev_time - interval '40 s' where ev_data = 'two'")
+    assert seconds() == pytest.approx(37, abs=2)
+    # Its transaction was open while a tick was made.
+    age(conn, "update pgq.event_1 set ev_time = ev_time - interval '1 h' where ev_data = 'two'")
+    assert seconds() == pytest.approx(47, abs=2)
+
+
 def test_a_branch_with_ticks_of_an_earlier_clock_is_not_silent_while_its_worker_applies(
     conn: Connection,
 ) -> None:
