@@ -118,8 +118,9 @@ def _not_ready(node: NodeStatus, max_lag: float) -> Iterator[str]:
     def line(text: str) -> str:
         return f"node {node.name}: {text}"
 
-    if node.table_state != "ok":
-        yield line(node.table_state)
+    # How long events may wait for a tick is a matter of the limit.
+    if node.worker_state != "ok":
+        yield line(node.worker_state)
         return
     if node.unreachable:
         yield line("unreachable")

@@ -19,9 +19,12 @@ from londiste.db.queries import tuples
 from londiste.errors import AccessDenied, InstallError, LondisteError
 from londiste.pgq import counting, position_check
 from londiste.pgq import ticks as ticks_of
+from londiste.replication.tablesync.wait import NotCurrent
 
 #: Levels of a cascade after which the search for its root ends.
 _DEEPEST = 16
+#: Seconds after the longest time until a tick after which its lack is reported.
+TICK_PATIENCE = 10.0
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,12 @@ class Behind:
     def idle(self) -> bool:
         """Whether everything up to the last change is applied."""
         return not self.events
+
+    @property
+    def needs_tick(self) -> bool:
+        """Whether all events wait for a tick, and for longer than a ticker lets them wait."""
+        late = self.seconds is None or self.seconds > TICK_PATIENCE
+        return bool(self.events) and not self.ticks and late
 
     def __str__(self) -> str:
         if self.idle:
@@ -116,6 +125,25 @@ def positions(root_dsn: str, queue: str, ticks: Iterable[int]) -> dict[int, Posi
             return positions_at(conn, queue, ticks)
     except (LondisteError, psycopg.Error):
         return None
+
+
+def without_tick(conn: Connection, queue: str, extra: str) -> NotCurrent | None:
+    """Why a node whose worker runs is not current: events of the root wait too long for a tick.
+
+    conn -- a session of the node.  extra -- connection parameters added to every location.
+    None also if the root does not answer.
+    """
+    node = nodes.get_node_info(conn, queue)
+    if node.type is NodeType.ROOT:
+        return None
+    root = find_root(node.provider_location, queue, extra)
+    told = positions(root, queue, [node.last_tick]) if root is not None else None
+    position = (told or {}).get(node.last_tick)
+    if position is None or not position.behind.needs_tick:
+        return None
+    late = position.behind.seconds
+    since = "" if late is None else f", which is {dhms(late)} late"
+    return NotCurrent("stale", f"{position.behind}{since}: londiste check", ("no tick",))
 
 
 def positions_at(conn: Connection, queue: str, ticks: Iterable[int]) -> dict[int, Position]:

@@ -150,12 +150,20 @@ class NodeStatus:
 
     @property
     def current(self) -> bool:
-        """Whether the node applies changes, as far as is known."""
+        """Whether the node applies changes as they come, as far as is known."""
         return self.table_state == "ok"
 
     @property
     def table_state(self) -> str:
-        """The state of its copied tables: ok, or why it applies nothing, as ``tables`` shows it."""
+        """The state of its copied tables: ok, or why they are not current, as ``tables`` shows."""
+        no_tick = self.behind is not None and self.behind.needs_tick
+        if self.type != NodeType.ROOT.value and self.worker_state == "ok" and no_tick:
+            return "stale"
+        return self.worker_state
+
+    @property
+    def worker_state(self) -> str:
+        """The same of its worker alone: ok, or why it applies nothing."""
         worker = self.worker
         if self.type == NodeType.ROOT.value:
             return "ok"

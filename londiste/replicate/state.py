@@ -14,7 +14,7 @@ from londiste.copy.status import collect as copies_of
 from londiste.db.connection import Connection
 from londiste.errors import StateError
 from londiste.monitor import lag
-from londiste.monitor.lag import Position
+from londiste.monitor.lag import TICK_PATIENCE, Position
 from londiste.monitor.queues.model import Finding
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.daemons import worker_runs
@@ -27,8 +27,6 @@ from londiste.replication.tablesync.states import By, from_text, may_take_batch
 from londiste.replication.tablesync.stopped import remedy
 from londiste.wording import HINT, at_node, hint_in, shortened
 
-#: Seconds after the longest time until a tick after which its lack is reported.
-_TICK_PATIENCE = 10.0
 #: States of a ticker that creates no tick; one that has never reported may be another program.
 _ENDED = (Life.GONE, Life.HUNG, Life.STOPPED)
 #: States of a table as stored, until its rows are there.
@@ -215,7 +213,7 @@ def overdue(waiting: int, age: float | None, max_lag: float, ticker: Life) -> bo
     age -- seconds since the newest tick; None: it lies in the future.
     max_lag -- the longest time until the next one.
     """
-    late = age is None or age > max_lag + _TICK_PATIENCE
+    late = age is None or age > max_lag + TICK_PATIENCE
     return waiting > 0 and (ticker in _ENDED or late)
 
 

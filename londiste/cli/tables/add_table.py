@@ -300,7 +300,7 @@ def add_table(
                 raise nothing_replicated(
                     nodes.get_node_info(local, settings.queue_name), "londiste missing"
                 )
-            wait_until_synced(local, settings.queue_name, timeout)
+            wait_until_synced(local, settings, timeout)
 
 
 def _examine(reach: Connections, settings: NodeSettings, steps: Sequence[Step]) -> None:

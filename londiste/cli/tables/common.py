@@ -17,10 +17,12 @@ from londiste.copy.status import collect as copies_of
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.errors import BadOption, NothingReplicated
+from londiste.monitor.lag import without_tick
 from londiste.orchestration.plan import CommandPlan
 from londiste.replication.model import ReplicatedTable
 from londiste.replication.tablesync import states, wait
 from londiste.replication.tablesync.copy_source import ANY
+from londiste.settings import NodeSettings
 from londiste.wording import shortened
 
 #: Seconds between looks at the copies.
@@ -59,12 +61,22 @@ def already(plan: CommandPlan, word: str) -> None:
 
 
 def wait_until_synced(
-    conn: Connection, queue: str, timeout: float | None, only: Sequence[TableName] = ()
+    conn: Connection,
+    settings: NodeSettings,
+    timeout: float | None,
+    only: Sequence[TableName] = (),
 ) -> list[ReplicatedTable]:
     """Waits for all tables, or ``only`` these, and displays their progress."""
+    queue = settings.queue_name
     with sync_progress(conn, queue) as progress:
         return wait.wait_sync(
-            conn, queue, timeout=timeout, only=only, progress=progress, trouble=output.warning
+            conn,
+            queue,
+            timeout=timeout,
+            only=only,
+            progress=progress,
+            trouble=output.warning,
+            beyond=lambda: without_tick(conn, queue, settings.remote_extra_connstr),
         )
 
 

@@ -64,4 +64,4 @@ def resync(
         already(plan, "waiting for its copy")
         execute_plan(plan.steps, where, how)
         if wait_sync and not how.explain:
-            wait_until_synced(where.at(settings.db), settings.queue_name, timeout)
+            wait_until_synced(where.at(settings.db), settings, timeout)

@@ -11,6 +11,7 @@ from londiste.cli import options, output
 from londiste.cli.documents import Rows
 from londiste.db.connection import Connection, session
 from londiste.handlers.table_rules import ON_ERROR, resolution
+from londiste.monitor.lag import without_tick
 from londiste.orchestration.lock_retry import locked_tables, with_holders
 from londiste.replication import sqlapi as registered
 from londiste.replication.commands import change_form as forms
@@ -62,12 +63,14 @@ def tables(context: options.Context, names_only: bool, verbose: bool, as_json: b
     """List the replicated tables of this node and their states.
 
     A table in sync has state ok only while the node applies changes; else halted (by an event),
-    failing, paused, or stale (no worker runs).
+    failing, paused, or stale (no worker runs, or no ticker).
     """
     settings = context.settings(NodeSettings)
     with session(settings.db, name="londiste tables", autocommit=True) as conn:
         nodes.get_node_info(conn, settings.queue_name)
-        stale = wait.find(conn, settings.queue_name)
+        stale = wait.find(conn, settings.queue_name) or without_tick(
+            conn, settings.queue_name, settings.remote_extra_connstr
+        )
         found = [t for t in registered.get_table_list(conn, settings.queue_name) if t.local]
         captured = forms.capturing(conn, settings.queue_name) if verbose else {}
         choices = _copy_choices(conn, settings.queue_name) if verbose else {}

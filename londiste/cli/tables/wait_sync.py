@@ -39,14 +39,14 @@ def wait_sync(
 ) -> None:
     """Wait until all tables are in sync, or the named ones.
 
-    Also waits while the node applies nothing, and reports why.  The exit code is 4 on a node
-    without tables, unless --allow-empty is given.
+    Also waits while the node applies nothing, or gets no ticks, and reports why.  The exit code is
+    4 on a node without tables, unless --allow-empty is given.
     """
     settings = context.settings(NodeSettings)
     with session(settings.db, name="londiste wait-sync", autocommit=True) as conn:
         node = nodes.get_node_info(conn, settings.queue_name)
         only = [parsed(name) for name in names]
-        found = wait_until_synced(conn, settings.queue_name, timeout, only)
+        found = wait_until_synced(conn, settings, timeout, only)
     if as_json:
         output.as_json(InSync(tables=len(found), ok=len(found)))
     if not found and not allow_empty:

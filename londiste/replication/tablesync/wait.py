@@ -21,6 +21,8 @@ from londiste.replication.patterns import named
 from londiste.wording import shortened
 
 _POLL_SECONDS = 0.2
+#: The same while only what another server tells is waited for.
+_BEYOND_SECONDS = 1.0
 #: Seconds in which a ticker that runs makes a tick it was asked for.
 TICK_SECONDS = 10.0
 #: The command that starts the worker of the node that a call is about.
@@ -36,6 +38,7 @@ def wait_sync(
     progress: Callable[[list[ReplicatedTable]], None] = lambda _: None,
     trouble: Callable[[str], None] = lambda _: None,
     start: str = START,
+    beyond: Callable[[], NotCurrent | None] = lambda: None,
 ) -> list[ReplicatedTable]:
     """Waits until all local tables (or those of ``only``) are ok and current; returns them.
 
@@ -44,6 +47,7 @@ def wait_sync(
     trouble -- called once with every error that blocks the worker or a copy during the wait, and
         with every change of a worker that is paused or does not run.
     start -- the command that starts the worker.
+    beyond -- why the tables are not current although the worker applies what it gets.
     Raises UnknownTable, TransientError when the time is over.
     """
     began = time.monotonic()
@@ -58,6 +62,10 @@ def wait_sync(
         # One that was started just now has not reported yet.
         never = bool(left) and waited >= daemons.RECONNECT
         stale = find(conn, queue, start=start, never=never) if mine else None
+        pause = _POLL_SECONDS
+        if mine and not left and stale is None:
+            # It may ask another server.
+            stale, pause = beyond(), _BEYOND_SECONDS
         if not left and stale is None:
             return mine
         if timeout is not None and waited >= timeout:
@@ -77,7 +85,7 @@ def wait_sync(
             if error not in told:
                 told.add(error)
                 trouble(error)
-        time.sleep(_POLL_SECONDS)
+        time.sleep(pause)
 
 
 def wait_tick(

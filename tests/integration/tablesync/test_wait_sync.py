@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import Callable
 
@@ -125,3 +126,27 @@ def test_the_command_ends_with_the_reason(line: Line, leaf: LineNode) -> None:
     assert done.code == 6, str(done)
     assert f"{NEVER}\n" in done.err
     assert "start the worker if it does not run: londiste worker;" in done.err
+
+
+def test_events_that_wait_for_a_tick_are_not_in_sync(line: Line, leaf: LineNode) -> None:
+    leaf.database.execute("select londiste.local_set_table_state('line', 'public.t', null, 'ok')")
+    line.tick()
+    root = line.nodes["root"].database
+    # No ticker has run for an hour.
+    root.execute("update pgq.tick set tick_time = tick_time - interval '1 h'")
+    line.once(leaf)
+    assert line.here(leaf, "wait-sync", "--timeout", "60").code == 0
+    root.execute("insert into t values (2)")
+    root.execute("update pgq.event_template set ev_time = ev_time - interval '1 h'")
+    done = line.here(leaf, "wait-sync", "--timeout", "0.1")
+    assert done.code == 6, str(done)
+    assert "the tables are not current after" in done.err
+    assert "warning: about 1 event waits for a tick, which is 1h" in done.err
+    shown = line.here(leaf, "tables", "--json")
+    assert [one["state"] for one in json.loads(shown.out)["tables"]] == ["stale"]
+    assert "the tables are not current: about " in shown.err
+    assert "(not current)" in line.here(leaf, "status").out
+    line.tick()
+    line.once(leaf)
+    assert line.here(leaf, "wait-sync", "--timeout", "60").code == 0
+    assert "(not current)" not in line.here(leaf, "status").out
