@@ -31,10 +31,13 @@ class Held(NamedTuple):
     lost: bool = False
 
 
-def unregistered(node: str, source: str) -> Held:
-    """Of a node whose worker the source does not know any more."""
-    reason = f"{node}: its position at {source} is lost: {position_check.UNREGISTERED}"
-    return Held(f"the worker of {node}", reason, register_again(source), node, lost=True)
+def position_lost(node: str, source: str, reason: str) -> Held:
+    """Of a node whose position does not belong to the queue of the source."""
+    hint = POSITION_LOST_HINT
+    if reason == position_check.UNREGISTERED:
+        hint = register_again(source)
+    reason = f"{node}: its position at {source} is lost: {reason}"
+    return Held(f"the worker of {node}", reason, hint, node, lost=True)
 
 
 def paused_ticker(root: str, queue: str) -> Held:
@@ -55,8 +58,7 @@ def of_worker(conn: Connection, queue: str, target: Endpoint, *, failing: bool) 
     worker = f"the worker of {name}"
     lost = position_check.lost(conn, queue, target.worker) if failing else None
     if lost is not None and lost.source == nodes.get_node_info(conn, queue).provider:
-        reason = f"{name}: its position at {lost.source} is lost: {lost.reason}"
-        yield Held(worker, reason, POSITION_LOST_HINT, name, True)
+        yield position_lost(name, lost.source, lost.reason)
     # One of before may be mended: the worker tries the event again.
     if why is not None and why.state == "halted" and failing:
         yield Held(worker, f"{name}: {why.reason}", "londiste events show")

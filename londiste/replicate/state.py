@@ -9,6 +9,7 @@ from londiste.cascade import daemons
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.commands.endpoint import Endpoint
 from londiste.cascade.daemons import Life
+from londiste.cascade.model import NodeInfo
 from londiste.copy.status import TableStatus
 from londiste.copy.status import collect as copies_of
 from londiste.db.connection import Connection
@@ -20,7 +21,7 @@ from londiste.orchestration.connections import Connections
 from londiste.orchestration.daemons import worker_runs
 from londiste.pgq import position_check, queues
 from londiste.replicate.databases import Replication, node_of
-from londiste.replicate.held import Held, of_worker, paused_ticker, unregistered
+from londiste.replicate.held import Held, of_worker, paused_ticker, position_lost
 from londiste.replicate.losses import Lost, look_for_losses, losses_of
 from londiste.replication import sqlapi as tables
 from londiste.replication.tablesync.states import By, from_text, may_take_batch
@@ -314,8 +315,8 @@ def look(
         state = look_at_target(sites, target, queue)
         node = seen[target.name]
         known = target.worker in readers
-        if not known and node.provider == source.name:
-            state = _unregistered(state, source.name)
+        if node.provider == source.name and (reason := _lost(sites, queue, source, target, node)):
+            state = _at_lost(state, source.name, reason)
         # Whether its tick stays in the queue is unknown if the source does not know its worker.
         position = at.get(node.last_tick) if known else None
         state = _placed(state, position, at.get(newest), ticker)
@@ -325,11 +326,29 @@ def look(
     return found
 
 
-def _unregistered(state: NodeState, source: str) -> NodeState:
-    """Pure: the state of a node whose worker the source does not know any more."""
-    lost = unregistered(state.name, source)
+def _lost(
+    sites: Connections, queue: str, source: Endpoint, target: Endpoint, node: NodeInfo
+) -> str | None:
+    """Why the position of a target is lost, as its worker would find it; None: it is not."""
+    root, conn, tick = sites.at(source.dsn), sites.at(target.dsn), node.last_tick
+    known = position_check.recall(conn, queue, target.worker)
+    facts = position_check.look(root, queue, target.worker, known, tick)
+    if facts.registration is None:
+        return position_check.UNREGISTERED
+    if known is None or known.source != source.name:
+        return None
+    reason = position_check.decide(known, facts, tick)
+    if reason is None or nodes.get_node_info(conn, queue).last_tick == tick:
+        return reason
+    # The worker has moved on meanwhile.
+    return None
+
+
+def _at_lost(state: NodeState, source: str, reason: str) -> NodeState:
+    """Pure: the state of a node whose position at the source is lost."""
+    lost = position_lost(state.name, source, reason)
     errors = state.errors
-    if not any(position_check.UNREGISTERED in text for text in errors):
+    if not any(reason in text for text in errors):
         errors = (f"{lost.reason.removeprefix(f'{state.name}: ')}{HINT}{lost.remedy}", *errors)
     return replace(state, errors=errors, held=(lost, *(h for h in state.held if not h.lost)))
 

@@ -271,6 +271,32 @@ def test_a_lost_position_ends_the_wait_with_the_commands_that_find_it(
         line.wait(lambda: run(cli, status) == 0, "the worker")
 
 
+def test_a_position_that_a_restored_source_has_lost_is_shown_before_a_worker_runs(
+    line: Line, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = line.node("root", NodeType.ROOT, schema=SCHEMA)
+    leaf = line.node("leaf", NodeType.LEAF, root, schema=SCHEMA)
+    line.add(root, "a")
+    line.add(leaf, "a")
+    line.tick()
+    newest = line.tick()
+    line.once(leaf)
+    status = ["replicate", root.database.dsn, leaf.database.dsn, "--queue", QUEUE, "--status"]
+    assert run(cli, status) == 0
+    # The copy of the source from before that tick; then it goes on to another of its number.
+    root.database.execute("delete from pgq.tick where tick_id = %s", newest)
+    older = f"the newest tick of the queue is {newest - 1}: it is older than the data"
+    for reason in (older, f"tick {newest} is another tick: created at "):
+        capsys.readouterr()
+        assert run(cli, status) == 3
+        shown = capsys.readouterr().out
+        assert f"position at root is lost: {reason}" in shown
+        assert "londiste -c FILE --node leaf worker --rewind" in shown
+        if reason == older:
+            root.database.execute("select setval(queue_tick_seq, %s, false) from pgq.queue", newest)
+            assert line.tick() == newest
+
+
 def test_an_event_whose_cause_is_mended_is_tried_before_the_wait_ends(line: Line) -> None:
     root = line.node("root", NodeType.ROOT, schema=SCHEMA)
     leaf = line.node("leaf", NodeType.LEAF, root, schema=SCHEMA)
