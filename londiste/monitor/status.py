@@ -156,10 +156,8 @@ class NodeStatus:
     @property
     def table_state(self) -> str:
         """The state of its copied tables: ok, or why they are not current, as ``tables`` shows."""
-        no_tick = self.behind is not None and self.behind.needs_tick
-        if self.type != NodeType.ROOT.value and self.worker_state == "ok" and no_tick:
-            return "stale"
-        return self.worker_state
+        waits = self.type != "root" and self.behind is not None and self.behind.needs_tick
+        return "stale" if waits and self.worker_state == "ok" else self.worker_state
 
     @property
     def worker_state(self) -> str:
@@ -167,16 +165,12 @@ class NodeStatus:
         worker = self.worker
         if self.type == NodeType.ROOT.value:
             return "ok"
-        if self.unreachable:
-            return "unreachable"
-        if self.halted:
-            return "halted"
+        if self.unreachable or self.halted:
+            return "unreachable" if self.unreachable else "halted"
         if worker is not None and any(name == worker.name for name, _ in self.errors):
             return "failing"
-        if self.paused:
-            return "paused"
         ended = worker is not None and not worker.life.runs and worker.life is not Life.NEVER
-        return "stale" if ended else "ok"
+        return "paused" if self.paused else "stale" if ended else "ok"
 
 
 @dataclass(frozen=True)

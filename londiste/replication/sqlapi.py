@@ -16,7 +16,6 @@ from londiste.db import call
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.queries import fetch
-from londiste.errors import AccessDenied
 from londiste.replication.model import (
     PendingForeignKey,
     ReplicatedSequence,
@@ -25,13 +24,9 @@ from londiste.replication.model import (
     StaleCapture,
     decode_attrs,
 )
-from londiste.wording import HINT, bounded
 
 #: What a worker looks at before each batch.
 Look: TypeAlias = tuple[WorkerState, Hold | None, list[ReplicatedTable]]
-
-#: Result of ``root_check_seqs`` whose note has sequences that the user may not read.
-_SOME_UNREADABLE = 301
 
 T = TypeVar("T")
 
@@ -392,19 +387,6 @@ def global_update_seq(
 def global_remove_seq(conn: Connection, queue: str, seq: TableName) -> None:
     """Unregisters a sequence of the queue.  UsageError when it is not known."""
     call.ret(conn, "londiste.global_remove_seq", queue, str(seq))
-
-
-def root_check_seqs(conn: Connection, queue: str, buffer: int | None = None) -> AccessDenied | None:
-    """Publishes sequences that came close to their published value.
-
-    Returns the error of those that the user may not read; the others are published.
-    """
-    answer = call.row(conn, "londiste.root_check_seqs", queue, buffer)
-    if answer["ret_code"] == _SOME_UNREADABLE:
-        what, _, hint = str(answer["ret_note"]).partition(HINT)
-        return AccessDenied(what, hint=bounded(hint))
-    call.answered("londiste.root_check_seqs", answer)
-    return None
 
 
 def sequence_values(conn: Connection, queue: str) -> list[SequenceValue]:

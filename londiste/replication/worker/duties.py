@@ -14,11 +14,12 @@ from londiste.cascade.worker_role import BatchActions
 from londiste.daemon import crash, logcontext
 from londiste.daemon.loop import Loop, report
 from londiste.daemon.statistics import BatchStatistics
-from londiste.errors import CombinedClosed, LondisteError, StateError
+from londiste.db import call
+from londiste.db.connection import Connection
+from londiste.errors import AccessDenied, CombinedClosed, LondisteError, StateError
 from londiste.pgq import batches
 from londiste.pgq.batches import Opened
 from londiste.pgq.liveness import Beat, server_now
-from londiste.replication import sqlapi as tables
 from londiste.replication.apply.routing import RoutingTable
 from londiste.replication.ddl.apply import SplitBatch, WaitsFor
 from londiste.replication.ddl.background import Steps
@@ -34,6 +35,7 @@ from londiste.replication.worker.sessions import Sessions
 from londiste.replication.worker.upkeep import Upkeep
 from londiste.replication.worker.watermarks import Watermarks
 from londiste.settings import WorkerSettings
+from londiste.wording import HINT, bounded
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +45,8 @@ SHORT_DELAY = 0.05
 COPY_DELAY = 0.2
 #: Seconds without a batch after which the last one is finished; otherwise with the next.
 FINISH_DELAY = 0.05
+#: Result of ``londiste.root_check_seqs`` whose note has sequences that the user may not read.
+_SOME_UNREADABLE = 301
 #: Seconds for which a combined queue may take no events before that is an error.
 CLOSED_PATIENCE = 10.0
 
@@ -100,7 +104,7 @@ class RootDuties(_Duties):
         node = self._sessions.node()
         self._fence.look(node, state.queue, state.name, extra=self.settings.remote_extra_connstr)
         try:
-            unreadable = tables.root_check_seqs(node, state.queue)
+            unreadable = check_sequences(node, state.queue)
         except StateError:
             # A switchover may have made it a branch since.
             if nodes.get_node_info(node, state.queue).type is NodeType.ROOT:
@@ -339,3 +343,16 @@ class ApplyDuties(_Duties):
         )
         self._seek_left_overs = found
         return found
+
+
+def check_sequences(conn: Connection, queue: str) -> AccessDenied | None:
+    """Publishes sequences that came close to their published value.
+
+    Returns the error of those that the user may not read; the others are published.
+    """
+    answer = call.row(conn, "londiste.root_check_seqs", queue, None)
+    if answer["ret_code"] == _SOME_UNREADABLE:
+        what, _, hint = str(answer["ret_note"]).partition(HINT)
+        return AccessDenied(what, hint=bounded(hint))
+    call.answered("londiste.root_check_seqs", answer)
+    return None

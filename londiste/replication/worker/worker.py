@@ -346,10 +346,8 @@ class Worker:
         if not state.uptodate or self._watermarks.group is None:
             # Afterwards: who changes it meanwhile asks for attention again.
             self._watermarks.read_group(target, state.queue)
-        if (
-            self._sessions.source is not None
-            and self._sessions.source.location != state.provider_location
-        ):
+        source = self._sessions.source
+        if source is not None and source.location != state.provider_location:
             self._sessions.close_source()
         combined_queue.require_combined(state)
         own = bool(self._watermarks.group) and state.type is NodeType.BRANCH
@@ -366,15 +364,14 @@ class Worker:
                 self._sessions.source.standing = None
             self.copies.look_after(False)
             more = False
+        elif duty.process:
+            more = self._apply.unit(state, duty, hold, known, opened, asked)
         else:
-            if duty.process:
-                more = self._apply.unit(state, duty, hold, known, opened, asked)
-            else:
-                more = self._root.unit(state, duty, known)
-            if unreadable is None:
-                self._errors.clear(self._sessions.node(), state)
+            more = self._root.unit(state, duty, known)
         if unreadable is not None:
             self._errors.store(unreadable)
+        elif not state.paused:
+            self._errors.clear(self._sessions.node(), state)
         self._parts.statistics.log_when_due()
         self._parts.beat.error = ""
         self._parts.beat.beat(self._sessions.target)

@@ -10,7 +10,7 @@ from psycopg import conninfo
 
 from londiste.daemon.signals import Signals
 from londiste.errors import from_database
-from londiste.replication import sqlapi
+from londiste.replication.worker import duties
 from londiste.replication.worker.worker import Worker
 from londiste.settings import WorkerSettings, load
 from tests.fixtures.cluster import Database
@@ -35,13 +35,13 @@ def test_others_are_published_and_it_is_named(root: Database) -> None:
     published = "select last_value from londiste.seq_info order by nr"
     with root.connect() as conn:
         conn.execute("set role londiste_writer")
-        error = sqlapi.root_check_seqs(conn, "q")
+        error = duties.check_sequences(conn, "q")
         assert error is not None
         assert error.message == 'role londiste_writer may not read sequence public."S 1"'
         assert error.hint == f"as an administrator: {GRANT}"
         assert root.execute(published) == [(30001,), (80000,)]
         root.execute(GRANT)
-        assert sqlapi.root_check_seqs(conn, "q") is None
+        assert duties.check_sequences(conn, "q") is None
     assert root.execute(published) == [(80000,), (80000,)]
 
 
