@@ -119,8 +119,12 @@ def _run(conn: Connection, name: str, argument: str | None, stopping: Callable[[
         return
     arguments = () if argument is None else (argument,)
     for _ in range(MOST_REPEATS):
+        answer = next(iter(call.rows(conn, name, *arguments)), {})
+        if "ret_code" in answer:
+            call.answered(name, answer)
+            return
         # Not zero: there is more to do at once.
-        again = call.value(conn, name, *arguments)
+        again = next(iter(answer.values()), None)
         if not isinstance(again, int) or not again or stopping():
             return
     log.debug("%s: continued in the next round", name)

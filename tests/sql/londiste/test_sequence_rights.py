@@ -13,6 +13,7 @@ from londiste.errors import from_database
 from londiste.replication.worker import duties
 from londiste.replication.worker.worker import Worker
 from londiste.settings import WorkerSettings, load
+from londiste.ticker import maintenance
 from tests.fixtures.cluster import Database
 from tests.fixtures.nodes import make_root, ret
 
@@ -29,6 +30,20 @@ def root(pgq_db: Database) -> Database:
     pgq_db.execute("grant usage on sequence s2 to londiste_writer")
     pgq_db.execute("select setval('\"S 1\"', 50000), setval('s2', 50000)")
     return pgq_db
+
+
+def test_a_round_of_maintenance_looks_at_the_sequences_once(
+    root: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG", "londiste")
+    for user in ("postgres", "londiste_writer"):
+        caplog.clear()
+        with root.connect(autocommit=True) as conn:
+            conn.execute(f"set role {user}".encode())
+            maintenance.run_once(conn)
+        assert "continued in the next round" not in caplog.text
+        hidden = 'may not read sequence public."S 1"; hint: as an administrator: ' + GRANT
+        assert (hidden in caplog.text) == (user != "postgres")
 
 
 def test_others_are_published_and_it_is_named(root: Database) -> None:
