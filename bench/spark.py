@@ -1,6 +1,7 @@
 """A queue read by Spark: a backlog into nothing and into Parquet, latency, and a cluster.
 
-start     a session until its first job has ended, as it was started before and as now
+start     a session until its first job has ended, as it was started before and as now, with
+          local[2] and on a cluster of two local workers
 backlog   events of one row each, and packed ones, typed, by two tasks; beside it a COPY of the same
           events by psycopg that looks at nothing, and a consumer of ours that decodes each change
 latency   from the end of a commit until foreachBatch is called, and until it has the rows, with a
@@ -66,7 +67,7 @@ def main() -> None:
     found: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder:
         parts = {"backlog": backlog, "latency": latency, "cluster": on_cluster}
-        parts["start"] = lambda args, _: spark_start.start(args.rounds)
+        parts["start"] = lambda args, folder: spark_start.start(args.rounds, folder)
         parts |= before.PARTS
         failed = []
         for part in args.parts.split(","):

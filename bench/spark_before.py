@@ -278,6 +278,7 @@ def goals(found: dict[str, float]) -> list[common.Goal]:
     """What is to be reached, of all parts of the benchmark."""
     return [
         common.Goal("start, processor × old", found.get("start"), 0.4, at_least=False),
+        common.Goal("start on a cluster × old", found.get("cluster start"), 0.5, at_least=False),
         common.Goal("backlog into nothing, thousand events/s", _k(found, "noop"), 300),
         common.Goal("backlog into Parquet, thousand events/s", _k(found, "parquet"), 150),
         common.Goal("commit to foreachBatch, median ms", found.get("called"), 200, at_least=False),
