@@ -41,13 +41,14 @@ class TableDirectory:
 
 def table_directory(directory: Path) -> TableDirectory:
     """The directory to convert; raises BadOption for one that contains no table of a lake."""
+    require()
     given = directory.expanduser().absolute()
     table = TableName.parse(unquote(given.name)) if "%" in given.name else table_of(given.name)
     path = given if SHORTENED in given.name else given.with_name(directory_name(table))
     # A conversion that was killed may have renamed it.
     found = given if given.exists() else path
     if _is_table(found, table):
-        if path not in (given, found) and path.exists():
+        if path != found and path.exists():
             raise StateError(
                 f"{given}: {path.name} exists beside it",
                 detail="the directory gets this name, which readers of Delta open",
@@ -81,7 +82,6 @@ def convert(directory: TableDirectory) -> Version | None:
 
     Raises LondisteError when files are damaged, or one cannot be written.
     """
-    require()
     try:
         return _convert(directory.found, directory.path, directory.table)
     except OSError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -149,6 +150,7 @@ def without_tick(conn: Connection, queue: str, extra: str) -> NotCurrent | None:
 def positions_at(conn: Connection, queue: str, ticks: Iterable[int]) -> dict[int, Position]:
     """The ticks that the root's queue has, by id; ``conn`` is a session on the root."""
     rows = tuples(conn, "tick_lags", queue=queue, ticks=list(ticks))
+    oldest_event = functools.cache(lambda: counting.oldest_since_tick(conn, queue))
     found = {}
     for tick, time, age, later, most, missing, missing_age, newest_age, lag, before in rows:
         behind = Behind(later, _events(conn, queue, tick, later, most), 0.0)
@@ -156,8 +158,7 @@ def positions_at(conn: Connection, queue: str, ticks: Iterable[int]) -> dict[int
             behind = replace(behind, seconds=ticks_of.age(conn, queue, missing, missing_age))
         elif behind.events:
             unknown = newest_age < -ticks_of.AHEAD
-            oldest = None if unknown else counting.oldest_since_tick(conn, queue)
-            late = None if unknown else overdue(newest_age, oldest, lag)
+            late = None if unknown else overdue(newest_age, oldest_event(), lag)
             behind = replace(behind, seconds=late)
         found[int(tick)] = Position(
             time, ticks_of.age(conn, queue, tick, age), behind, float(lag), int(before)

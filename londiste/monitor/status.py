@@ -156,8 +156,9 @@ class NodeStatus:
     @property
     def table_state(self) -> str:
         """The state of its copied tables: ok, or why they are not current, as ``tables`` shows."""
-        waits = self.type != "root" and self.behind is not None and self.behind.needs_tick
-        return "stale" if waits and self.worker_state == "ok" else self.worker_state
+        applies = self.type != NodeType.ROOT.value and self.worker_state == "ok"
+        waits = applies and self.behind is not None and self.behind.needs_tick
+        return "stale" if waits else self.worker_state
 
     @property
     def worker_state(self) -> str:
@@ -165,8 +166,10 @@ class NodeStatus:
         worker = self.worker
         if self.type == NodeType.ROOT.value:
             return "ok"
-        if self.unreachable or self.halted:
-            return "unreachable" if self.unreachable else "halted"
+        if self.unreachable:
+            return "unreachable"
+        if self.halted:
+            return "halted"
         if worker is not None and any(name == worker.name for name, _ in self.errors):
             return "failing"
         ended = worker is not None and not worker.life.runs and worker.life is not Life.NEVER
@@ -193,10 +196,7 @@ class Status:
 
     def node(self, name: str) -> NodeStatus:
         """By name; KeyError."""
-        for one in self.nodes:
-            if one.name == name:
-                return one
-        raise KeyError(name)
+        return {one.name: one for one in self.nodes}[name]
 
 
 @dataclass(frozen=True)

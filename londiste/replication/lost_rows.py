@@ -1,4 +1,4 @@
-"""Tables that lack rows: another one of the name, a partition was detached, or without events."""
+"""Tables that may lack rows: replaced, without a partition, or changed without events."""
 
 from __future__ import annotations
 

@@ -228,35 +228,35 @@ class AddColumns(NodeStep):
     empty -- old rows get NULL: the table counts as changed without events until it is compared.
     """
 
-    name: TableName
     table: TableName
+    dest: TableName
     columns: tuple[str, ...]
     types: tuple[str, ...]
     empty: bool
     statement: str
 
     def describe(self) -> str:
-        return f"{self.node}: add columns {', '.join(self.columns)} to table {self.table}"
+        return f"{self.node}: add columns {', '.join(self.columns)} to table {self.dest}"
 
     def explain(self) -> list[str]:
         """The statement."""
         return [f"{self.statement};"]
 
     def done(self, sites: Connections) -> bool:
-        return set(self.columns) <= _columns(sites.at(self.dsn), [self.table])[self.table].keys()
+        return set(self.columns) <= _columns(sites.at(self.dsn), [self.dest])[self.dest].keys()
 
     def run(self, sites: Connections) -> None:
         """Raises LockTimeout when the table stays locked, AccessDenied."""
 
         def work(conn: Connection) -> None:
-            _require_types(conn, self.table, self.types)
+            _require_types(conn, self.dest, self.types)
             # Of types and identifiers that the provider's catalog has quoted.
-            owner.run(conn, self.table, self.statement)
+            owner.run(conn, self.dest, self.statement)
             captures.warn(captures.refresh(conn))
             if self.empty:
-                lost_rows.note(conn, self.queue, self.name)
+                lost_rows.note(conn, self.queue, self.table)
 
-        with_table(sites, self.dsn, self.table, self.node, work)
+        with_table(sites, self.dsn, self.dest, self.node, work)
 
 
 def _require_types(conn: Connection, table: TableName, types: Sequence[str]) -> None:
