@@ -91,7 +91,7 @@ def blockers(
         if "pgq" in schemas:
             found += [
                 f"queue {queue} has {count} consumer{'s' if count > 1 else ''}"
-                for queue, count in conn.execute(query("uninstall_consumers"))
+                for queue, count in _consumers(conn, removals)
                 if queue not in dropped
             ]
         if "pgq" in schemas and queues:
@@ -116,8 +116,16 @@ def _nodes(conn: Connection, removals: Sequence[Removal]) -> list[tuple[str, str
     return conn.execute(query("uninstall_nodes")).fetchall()
 
 
-def _way_out(nodes: Sequence[tuple[str, str]], components: Sequence[str]) -> str:
-    """Pure: the hint for what would be lost, of which other nodes must know before."""
+def _way_out(
+    lost: Sequence[str],
+    nodes: Sequence[tuple[str, str]],
+    queues: Sequence[str],
+    components: Sequence[str],
+) -> str:
+    """Pure: the hint for what would be lost, of which other nodes must know before.
+
+    queues -- those with consumers.
+    """
     if len(nodes) == 1:
         first = f"first: londiste drop-node {word(nodes[0][1])}"
     elif nodes:
@@ -127,9 +135,21 @@ def _way_out(nodes: Sequence[tuple[str, str]], components: Sequence[str]) -> str
             for queue, node in nodes
         )
     else:
-        first = "first unregister the consumers, and add the foreign keys"
-    accept = " ".join(["londiste uninstall --allow-data-loss", *components])
-    return f"{first}; or accept the loss: {accept}"
+        steps = [f"londiste queue unregister {word(queue)} --all" for queue in queues]
+        if any(one.startswith("foreign key ") for one in lost):
+            steps.append("execute the statements of the foreign keys in psql")
+        if any(one.startswith("consumer ") for one in lost):
+            steps.append("unregister the consumers in the databases of their queues")
+        first = f"first: {'; '.join(steps)}" if steps else ""
+    accept = "accept the loss: " + " ".join(["londiste uninstall --allow-data-loss", *components])
+    return f"{first}; or {accept}" if first else accept
+
+
+def _consumers(conn: Connection, removals: Sequence[Removal]) -> list[tuple[str, int]]:
+    """The queues that would be lost with consumers, and how many these are."""
+    if not any(isinstance(one, DropSchema) and one.schema == "pgq" for one in removals):
+        return []
+    return conn.execute(query("uninstall_consumers")).fetchall()
 
 
 def _sinks(conn: Connection) -> list[str]:
@@ -174,11 +194,12 @@ def uninstall(
             lost = [] if force else blockers(conn, removals)
             if lost:
                 found = _nodes(conn, removals)
+                queues = [queue for queue, _ in _consumers(conn, removals)]
                 copies = [hint for queue, _ in found if (hint := copied(queue)) is not None]
                 raise StateError(
                     lost[0] + (f" (and {len(lost) - 1} more)" if len(lost) > 1 else ""),
                     detail="; ".join(lost) if len(lost) > 1 else "",
-                    hint=copies[0] if copies else _way_out(found, components or ()),
+                    hint=copies[0] if copies else _way_out(lost, found, queues, components or ()),
                 )
             schemas = [one.schema for one in removals if isinstance(one, DropSchema)]
             locks.take(conn, schemas, triggers=True)

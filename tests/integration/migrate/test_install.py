@@ -314,12 +314,20 @@ def test_uninstall_leaves_nothing(pgq_db: Database, capsys: pytest.CaptureFixtur
     pgq_db.execute("insert into mine values (1)")
 
 
-def test_uninstall_keeps_consumers_without_force(pgq_db: Database) -> None:
-    pgq_db.execute("select pgq.create_queue('q'), pgq.register_consumer('q', 'c')")
+def test_uninstall_keeps_consumers_without_force(
+    pgq_db: Database, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pgq_db.execute("select pgq.create_queue('a q'), pgq.register_consumer('a q', 'c')")
     conn = pgq_db.connect()
-    with pytest.raises(StateError, match="queue q has 1 consumer"):
-        remove.uninstall(conn)
+    assert run(cli, ["uninstall", "--db", pgq_db.dsn]) == 3
+    error, hint = capsys.readouterr().err.splitlines()
+    assert error == "error: queue a q has 1 consumer"
+    first, accept = hint.removeprefix("hint: first: londiste ").split("; or accept the loss: ")
+    assert accept.endswith(" --allow-data-loss")
     assert schemas(pgq_db) == set(COMPONENTS)
+    assert run(cli, shlex.split(first)) == 0
+    assert remove.blockers(conn, remove.plan(conn)) == []
+    pgq_db.execute("select pgq.register_consumer('a q', 'c')")
     remove.uninstall(conn, force=True)
     assert schemas(pgq_db) == set()
     assert apply.install(conn)
