@@ -7,6 +7,7 @@ more than its own timeout.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TypeVar
@@ -68,23 +69,17 @@ Silent = Mapping[str, LondisteError]
 
 
 def read(
-    dsn: str, queue: str, *, extra: str = "", silent: Silent = MappingProxyType({})
+    conn: Connection, queue: str, *, extra: str = "", silent: Silent = MappingProxyType({})
 ) -> Topology:
-    """The cascade as the members that ``dsn`` knows describe it.
+    """The cascade as the members that the node of ``conn`` knows describe it.
 
-    Raises UnknownNode when that database is no node, NodeUnreachable when it does not answer.
+    Raises UnknownNode when that database is no node.
     """
-    with session(
-        dsn, name="londiste topology", autocommit=True, answer_seconds=ANSWER_SECONDS + 2
-    ) as conn:
-        local = nodes.get_node_info(conn, queue)
-        members = nodes.get_queue_locations(conn, queue)
+    local = nodes.get_node_info(conn, queue)
+    members = nodes.get_queue_locations(conn, queue)
     asker = Asker.one_of(local.name, members)
-    return Topology(
-        queue,
-        local.name,
-        views_of(members, queue, asker, extra=extra, local=(local.name, dsn), silent=silent),
-    )
+    answers: dict[str, NodeInfo | LondisteError] = {**silent, local.name: local}
+    return Topology(queue, local.name, views_of(members, queue, asker, extra=extra, known=answers))
 
 
 def views_of(
@@ -93,16 +88,18 @@ def views_of(
     asker: Asker,
     *,
     extra: str = "",
-    local: tuple[str, str] | None = None,
-    silent: Silent = MappingProxyType({}),
+    known: Mapping[str, NodeInfo | LondisteError] = MappingProxyType({}),
 ) -> dict[str, View]:
-    """The report of each of these members, by its present name; arguments as of ``ask``."""
+    """The report of each of these members, by its present name; ``extra`` as in ``ask``.
+
+    known -- the answers of members that need not be asked.
+    """
 
     def question(conn: Connection, member: Member) -> NodeInfo:
         return own_info(conn, queue, member, asker)
 
-    asked = [m for m in members if m.name not in silent]
-    answers = {**silent, **ask(asked, question, extra=extra, local=local)}
+    asked = [m for m in members if m.name not in known]
+    answers = {**known, **ask(asked, question, extra=extra)}
     views = {}
     renamed = {}
     for member in members:
@@ -160,31 +157,38 @@ def _has_new_name(conn: Connection, queue: str, member: Member, name: str, asker
     return asker.name in theirs and theirs.get(name) == member.location
 
 
+def asking(dsn: str, *, name: str) -> AbstractContextManager[Connection]:
+    """A session for questions that a node answers at once, or not at all."""
+    return session(
+        dsn,
+        name=name,
+        autocommit=True,
+        statement_timeout_ms=ANSWER_SECONDS * 1000,
+        answer_seconds=ANSWER_SECONDS + 2,
+    )
+
+
 def ask(
     members: Iterable[Member],
     question: Callable[[Connection, Member], T],
     *,
     extra: str = "",
-    local: tuple[str, str] | None = None,
+    local: tuple[str, Connection] | None = None,
 ) -> dict[str, T | LondisteError]:
     """Asks all members the same, in threads; returns the answer or the error of each, by name.
 
-    local -- (name, connection string) of the member whose own string is better than its
-        stored location.  A member that is marked as failed is asked, too.
+    local -- (name, session) of a member with which a session is open.  A member that is marked as
+        failed is asked, too.
     """
 
     def one(member: Member) -> T | LondisteError:
         dsn = member.location
         try:
-            own = local is not None and member.name == local[0]
-            dsn = local[1] if local and own else reach(member.location, extra, node=member.name)
-            with session(
-                with_parameters(dsn, connect_timeout=CONNECT_SECONDS),
-                name="londiste topology",
-                autocommit=True,
-                statement_timeout_ms=ANSWER_SECONDS * 1000,
-                answer_seconds=ANSWER_SECONDS + 2,
-            ) as conn:
+            if local is not None and member.name == local[0]:
+                return question(local[1], member)
+            dsn = reach(member.location, extra, node=member.name)
+            dsn = with_parameters(dsn, connect_timeout=CONNECT_SECONDS)
+            with asking(dsn, name="londiste topology") as conn:
                 return question(conn, member)
         except LondisteError as error:
             return error

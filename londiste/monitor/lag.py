@@ -14,7 +14,7 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade import topology
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.daemon.durations import dhms
-from londiste.db.connection import Connection, session
+from londiste.db.connection import Connection
 from londiste.db.connstr.locations import reach, with_parameters
 from londiste.db.queries import tuples
 from londiste.errors import AccessDenied, InstallError, LondisteError
@@ -117,12 +117,8 @@ _WORST = {
 def positions(root_dsn: str, queue: str, ticks: Iterable[int]) -> dict[int, Position] | None:
     """The ticks that the root's queue has, by id; None if the root does not answer."""
     try:
-        with session(
-            with_parameters(root_dsn, connect_timeout=topology.CONNECT_SECONDS),
-            name="londiste status",
-            autocommit=True,
-            answer_seconds=topology.ANSWER_SECONDS + 2,
-        ) as conn:
+        dsn = with_parameters(root_dsn, connect_timeout=topology.CONNECT_SECONDS)
+        with topology.asking(dsn, name="londiste status") as conn:
             return positions_at(conn, queue, ticks)
     except (LondisteError, psycopg.Error):
         return None
@@ -188,15 +184,12 @@ def find_root(location: str, queue: str, extra: str) -> str | None:
     """The connection string of the root above a node's provider; None: a node does not answer."""
     try:
         for _ in range(_DEEPEST):
-            with session(
-                with_parameters(reach(location, extra), connect_timeout=topology.CONNECT_SECONDS),
-                name="londiste status",
-                autocommit=True,
-                answer_seconds=topology.ANSWER_SECONDS + 2,
-            ) as conn:
+            root = reach(location, extra)
+            dsn = with_parameters(root, connect_timeout=topology.CONNECT_SECONDS)
+            with topology.asking(dsn, name="londiste status") as conn:
                 info = nodes.get_node_info(conn, queue)
             if info.type is NodeType.ROOT:
-                return reach(location, extra)
+                return root
             location = info.provider_location
     except (LondisteError, psycopg.Error):
         return None

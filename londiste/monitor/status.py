@@ -18,7 +18,7 @@ from londiste.cascade.daemons import Life, Running
 from londiste.cascade.model import Member, NodeInfo, NodeType, Subscriber
 from londiste.cascade.switching import operation_log as operation
 from londiste.cascade.switching.operation_log import Operation
-from londiste.db.connection import Connection, session
+from londiste.db.connection import Connection
 from londiste.errors import LondisteError
 from londiste.install import ledger
 from londiste.monitor import consumers, exposure, node_errors, subscriptions
@@ -243,14 +243,6 @@ def collect(
     visit -- with ``limits``: called with the facts of each node that answers, in several threads.
     Raises UnknownNode and NodeUnreachable for the first node only.
     """
-    with session(
-        dsn, name="londiste status", autocommit=True, answer_seconds=topology.ANSWER_SECONDS + 2
-    ) as conn:
-        local = nodes.get_node_info(conn, queue)
-        members = nodes.get_queue_locations(conn, queue)
-    asker = topology.Asker.one_of(local.name, members)
-    if only_local:
-        members = [member for member in members if member.name == local.name]
 
     def question(conn: Connection, member: Member) -> _Answer:
         info = topology.own_info(conn, queue, member, asker)
@@ -319,7 +311,13 @@ def collect(
             tick_time(conn, queue, info),
         )
 
-    answers = topology.ask(members, question, extra=extra, local=(local.name, dsn))
+    with topology.asking(dsn, name="londiste status") as own:
+        local = nodes.get_node_info(own, queue)
+        members = nodes.get_queue_locations(own, queue)
+        asker = topology.Asker.one_of(local.name, members)
+        if only_local:
+            members = [member for member in members if member.name == local.name]
+        answers = topology.ask(members, question, extra=extra, local=(local.name, own))
     roots = [
         member.name
         for member in members

@@ -136,7 +136,8 @@ def look(
     """
     if silent is None:
         copied_database.refuse(sites.at(dsn), queue, sites.reach)
-    told = topology.read(dsn, queue, extra=extra, silent=silent or {})
+    with sites.answering(topology.ANSWER_SECONDS + 2):
+        told = topology.read(sites.at(dsn), queue, extra=extra, silent=silent or {})
     seen = _given_up(sites, _as_the_root_knows(sites, told, extra))
     places = {
         name: NodeAddress(name, dsn if name == seen.local else sites.reach(view.member.location))

@@ -34,7 +34,7 @@ def test_a_cascade_grows_from_the_command_line(
     assert londiste(branch, "create-branch", "branch", "--provider", root.dsn).code == 0
     assert londiste(leaf, "create-leaf", "leaf", "--provider", branch.dsn).code == 0
 
-    found = topology.read(leaf.dsn, QUEUE)
+    found = topology.read(leaf.connect(), QUEUE)
     assert found.roots == ["root"]
     assert found.children("root") == ["branch"]
     assert found.children("branch") == ["leaf"]

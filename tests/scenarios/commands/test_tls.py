@@ -145,7 +145,7 @@ def test_a_connection_that_others_can_read_is_told_in_log_status_and_check(
     # In the log once, however many sessions there are.
     assert shown.err.count("is not encrypted and not local") == 1
     assert "docs/howto/tls.md" in shown.err
-    assert f"NEITHER ENCRYPTED NOR LOCAL: londiste topology from {address}" in shown.out
+    assert f"NEITHER ENCRYPTED NOR LOCAL: londiste status from {address}" in shown.out
     checked = line.run(root, "check")
     assert f"sessions from {address} are neither encrypted nor local" in checked.out
     # A session that others have open is seen by who looks from a socket.
