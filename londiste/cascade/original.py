@@ -16,8 +16,8 @@ _SCHEMAS = ("pgq", "pgq_node", "londiste")
 
 def is_original(conn: Connection) -> bool:
     """Whether a database has the schemas of Londiste 3, as extensions or not."""
-    found = [ledger.read(conn, name) for name in _SCHEMAS]
-    return any(one.extension is not None or one.foreign for one in found)
+    found = ledger.read_all(conn, _SCHEMAS)
+    return any(one.extension is not None or one.foreign for one in found.values())
 
 
 def require_adopted(conn: Connection, name: str) -> None:

@@ -69,7 +69,8 @@ def plan_for(
     """The plan of ``install`` per component; changes nothing and takes no lock."""
     chosen = source.select(source.load(root), components)
     with conn.transaction():
-        plans = [plan(one, ledger.read(conn, one.name), after=after) for one in chosen]
+        found = ledger.read_all(conn, [one.name for one in chosen])
+        plans = [plan(one, found[one.name], after=after) for one in chosen]
         require_owners(conn, chosen, installing=any(one.steps for one in plans))
         return plans
 

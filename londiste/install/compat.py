@@ -71,8 +71,9 @@ def check(conn: Connection, component: str, *, original: bool = False) -> Compat
     result = Compat.SAME
     chosen = source.select(source.load(), [component])
     owners.require(conn, owners.of_components([ours.name for ours in chosen]))
+    states = ledger.read_all(conn, [ours.name for ours in chosen])
     for ours in chosen:
-        installed = ledger.read(conn, ours.name)
+        installed = states[ours.name]
         result = compat(ours, installed)
         if original and (result is Compat.OWNED_BY_EXTENSION or installed.foreign):
             log.debug("schema %s was not installed by Londiste, but is compatible", ours.name)

@@ -7,7 +7,7 @@ version of the schema.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -90,23 +90,34 @@ class Installed:
 
 def read(conn: Connection, schema: str) -> Installed:
     """The installed part of component ``schema``; changes nothing."""
-    (state,) = fetch(conn, "install_state", schema=schema)
-    files: dict[str, LedgerEntry] = {}
-    with translated(conn):
-        if state["has_ledger"]:
-            rows = conn.execute(
-                sql.SQL("select path, sha256, version from {}").format(
-                    sql.Identifier(schema, "installed_file")
-                )
-            )
-            files = {path: LedgerEntry(sha256, version) for path, sha256, version in rows}
-    return Installed(
-        schema_exists=state["schema_exists"],
-        extension=state["extension"],
-        has_ledger=state["has_ledger"],
-        names=frozenset(state["names"]),
-        files=files,
-    )
+    return read_all(conn, [schema])[schema]
+
+
+def read_all(conn: Connection, schemas: Iterable[str]) -> dict[str, Installed]:
+    """The installed parts of several components, in their order, by two queries."""
+    states = {one["name"]: one for one in fetch(conn, "install_state", schemas=list(schemas))}
+    files: dict[str, dict[str, LedgerEntry]] = {name: {} for name in states}
+    entries = [
+        sql.SQL("select {}, path, sha256, version from {}").format(
+            sql.Literal(name), sql.Identifier(name, "installed_file")
+        )
+        for name, state in states.items()
+        if state["has_ledger"]
+    ]
+    if entries:
+        with translated(conn):
+            for name, path, *entry in conn.execute(sql.SQL(" union all ").join(entries)):
+                files[name][path] = LedgerEntry(*entry)
+    return {
+        name: Installed(
+            schema_exists=state["schema_exists"],
+            extension=state["extension"],
+            has_ledger=state["has_ledger"],
+            names=frozenset(state["names"]),
+            files=files[name],
+        )
+        for name, state in states.items()
+    }
 
 
 def statement(schema: str) -> sql.Composed:

@@ -218,7 +218,7 @@ def _plan(conn: Connection, components: Sequence[str] | None, root: Path | None)
     known = source.load(root)
     # Only the named ones: what they require stays.
     named = [c for c in source.select(known, components) if not components or c.name in components]
-    has = {name: ledger.read(conn, name) for name in known}
+    has = ledger.read_all(conn, known)
     removed = [c for c in reversed(named) if _ours(c, has[c.name], bool(components))]
     names = {component.name for component in removed}
     for other in known.values():

@@ -90,9 +90,9 @@ def install(session: Session, component: str) -> Result:
 @OWN.statement("show version", "show versions of program, schemas and server")
 def show_version(session: Session) -> Result:
     rows: list[Sequence[object]] = [["londiste", londiste.__version__]]
-    for schema in source.load():
-        with session.conn.transaction():
-            rows.append([f"schema {schema}", ledger.read(session.conn, schema).version])
+    with session.conn.transaction():
+        found = ledger.read_all(session.conn, source.load())
+    rows += [[f"schema {schema}", one.version] for schema, one in found.items()]
     server = session.conn.info.parameter_status("server_version")
     return Result(("component", "version"), [*rows, ["PostgreSQL", server]])
 

@@ -245,7 +245,7 @@ def _silent(conn: Connection) -> tuple[tuple[str, str, str, str, str], ...]:
 
 def _sql(conn: Connection) -> SqlState:
     """The state of the SQL of Londiste."""
-    found = {name: ledger.read(conn, name) for name in source.load()}
+    found = ledger.read_all(conn, source.load())
     earlier = tuple(n for n, one in found.items() if one.extension is not None or one.foreign)
     if earlier:
         return SqlState(
