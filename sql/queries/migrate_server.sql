@@ -10,7 +10,6 @@ select
     d.datctype::text as ctype,
     -- c libc, i ICU, b builtin.
     coalesce(pg_catalog.to_jsonb(d) ->> 'datlocprovider', 'c') as collate_provider,
-    pg_catalog.pg_database_size(d.oid)::int8 as bytes,
     pg_catalog.pg_is_in_recovery() as standby,
     (
         select s.reset_val = 'on' from pg_catalog.pg_settings s
@@ -101,35 +100,38 @@ select
         where p.proname = 'set_session_replication_role'
         limit 1), 'missing') as replica_function,
     array(
-        select distinct pg_catalog.pg_get_userbyid(o.owner)::text
-        from (
-            select c.relowner as owner, c.relnamespace as space from pg_catalog.pg_class c
-            where c.relkind in ('r', 'p', 'v', 'm', 'S')
-            union select p.proowner, p.pronamespace from pg_catalog.pg_proc p
-            union select s.nspowner, s.oid from pg_catalog.pg_namespace s
-            union select x.grantee, a.space
+        -- Thousands of tables have the same owner and rights.
+        with named as (
+            select distinct u.role, u.acl
             from (
-                select c.relacl as acl, c.relnamespace as space from pg_catalog.pg_class c
+                select c.relnamespace,
+                    case when c.relkind in ('r', 'p', 'v', 'm', 'S') then c.relowner end, c.relacl
+                from pg_catalog.pg_class c
                 union all
-                select a.attacl, c.relnamespace
+                select c.relnamespace, null, a.attacl
                 from pg_catalog.pg_attribute a
                 join pg_catalog.pg_class c on c.oid = a.attrelid
-                union all select p.proacl, p.pronamespace from pg_catalog.pg_proc p
-                union all select t.typacl, t.typnamespace from pg_catalog.pg_type t
-                union all select s.nspacl, s.oid from pg_catalog.pg_namespace s
-            ) a, pg_catalog.aclexplode(a.acl) x
-            where x.grantee <> 0
-            union select x.role, c.relnamespace
-            from pg_catalog.pg_policy y
-            join pg_catalog.pg_class c on c.oid = y.polrelid,
-                pg_catalog.unnest(y.polroles) x (role)
-            where x.role <> 0
+                where a.attacl is not null
+                union all select p.pronamespace, p.proowner, p.proacl from pg_catalog.pg_proc p
+                union all select t.typnamespace, null, t.typacl from pg_catalog.pg_type t
+                union all select s.oid, s.nspowner, s.nspacl from pg_catalog.pg_namespace s
+                union all
+                select c.relnamespace, x.role, null
+                from pg_catalog.pg_policy y
+                join pg_catalog.pg_class c on c.oid = y.polrelid,
+                    pg_catalog.unnest(y.polroles) x (role)
+            ) u (space, role, acl)
+            join pg_catalog.pg_namespace n on n.oid = u.space
+            where n.nspname !~ '^pg_' and n.nspname not in
+                ('information_schema', 'pgq', 'pgq_ext', 'pgq_coop', 'pgq_node', 'londiste',
+                 'londiste_capture', 'londiste_apply')
+        )
+        select distinct pg_catalog.pg_get_userbyid(o.role)::text
+        from (
+            select named.role from named
+            union all select x.grantee from named, pg_catalog.aclexplode(named.acl) x
         ) o
-        join pg_catalog.pg_namespace n on n.oid = o.space
-        where n.nspname !~ '^pg_' and n.nspname not in
-            ('information_schema', 'pgq', 'pgq_ext', 'pgq_coop', 'pgq_node', 'londiste',
-             'londiste_capture', 'londiste_apply')
-            and pg_catalog.pg_get_userbyid(o.owner) !~ '^pg_'
+        where o.role <> 0 and pg_catalog.pg_get_userbyid(o.role) !~ '^pg_'
     ) as named_roles
 from pg_catalog.pg_database d, pg_catalog.pg_roles r
 where d.datname = pg_catalog.current_database() and r.rolname = current_user

@@ -261,7 +261,6 @@ class DatabaseFacts:
     collate: str = "C"
     ctype: str = "C"
     collate_provider: str = "c"
-    bytes: int = 0
     standby: bool = False
     read_only: bool = False
     user: str = ""

@@ -217,3 +217,28 @@ def test_a_member_that_may_not_become_the_owner_is_told_before_the_worker_starts
         assert statement == f"{grant} with set true"
         leaf.db.execute(statement)
         assert found() == []
+
+
+def test_every_role_that_an_object_of_a_user_names_is_found(pgq_db: Database) -> None:
+    kinds = ("schema", "user", "reader", "column", "function", "type", "policy", "ours")
+    role = {kind: f"names_{kind}_{os.getpid()}" for kind in kinds}
+    pgq_db.execute("; ".join(f"create role {one}" for one in role.values()))
+    try:
+        pgq_db.execute(
+            f"create schema app authorization {role['schema']};"
+            f" grant usage on schema app to {role['user']}, pg_monitor;"
+            " create table app.a (id int, v int); create table app.b (id int);"
+            f" grant select on app.a, app.b to {role['reader']}, public;"
+            f" grant update (v) on app.a to {role['column']};"
+            " create function app.f() returns int language sql as 'select 1';"
+            f" grant execute on function app.f() to {role['function']};"
+            f" create domain app.d as int; grant usage on type app.d to {role['type']};"
+            f" create policy p on app.a to {role['policy']}; create policy q on app.a to public;"
+            f" grant usage on schema londiste to {role['ours']};"
+            f" grant select on londiste.table_info to {role['ours']}"
+        )
+        found = collect.collect_tables(pgq_db.connect()).named_roles
+        assert found - {"postgres"} == {*role.values()} - {role["ours"]}
+    finally:
+        every = ", ".join(role.values())
+        pgq_db.execute(f"drop owned by {every} cascade; drop role {every}")
