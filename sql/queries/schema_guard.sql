@@ -1,7 +1,7 @@
 -- For a session with the rights of a superuser: which of the schemas %(schemas)s are missing, and
 -- whether a role that is none owns one of the others, or an object in it, or may create one there.
 -- Then schema_doubts decides.  (pg_shdepend has no rows for what belongs to the first superuser of a
--- server.)
+-- server, role 10, who may be none any more before PostgreSQL 16.)
 --   absent, doubtful
 --   closed  they were looked at, and only a superuser can make those that are there doubtful
 with superuser as materialized (
@@ -16,6 +16,7 @@ select
         where me.rolsuper and s.name not in (select p.name from place p)) as absent,
     me.rolsuper and (
         exists (select from place p where p.nspowner not in (select s.oid from superuser s))
+        or 10 not in (select s.oid from superuser s)
         or exists (
             select from place p
             cross join pg_catalog.aclexplode(p.nspacl) a
