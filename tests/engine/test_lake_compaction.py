@@ -47,7 +47,8 @@ def everything(lake: Lake, number: int) -> list[Any]:
     return sorted(rows.select(sorted(rows.columns)).collect(), key=repr)
 
 
-@pytest.mark.parametrize("mode", ["append", pytest.param("history", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["append", "history"])
 def test_small_files_are_joined_and_the_rows_stay(lake: Lake, mode: str) -> None:
     lake.more |= {"lake_mode": mode, "lake_compact_files": "0"}
     lake.stream.table(COLUMNS)

@@ -20,7 +20,6 @@ from londiste.settings import WorkerSettings
 from tests.engine.conftest import LOCAL_FIRST
 from tests.fixtures.line import QUEUE, Line, LineNode
 from tests.support.servers.kept_nodes import kept_nodes
-from tests.support.suite.slow import first
 
 SCHEMA = """
 create table fruit (id int8 primary key, name text, price numeric, doc json, at timestamptz);
@@ -337,7 +336,8 @@ def test_what_a_dead_attempt_has_staged_is_swept_by_the_next(line: Line, carrier
     assert contents(leaf) == contents(root)
 
 
-@pytest.mark.parametrize("which", first(["source", "target"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("which", ["source", "target"])
 def test_a_server_that_crashes_meanwhile_costs_time_and_nothing_else(
     which: str, new_cluster: Callable[..., Cluster], line: Line, tmp_path: Path
 ) -> None:

@@ -39,7 +39,7 @@ WORKER = (
 #: Where a task dies, and the worker lives on.
 TASK = ("large.mid-slice", "large.after-slice")
 BY_SPARK = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(1800)]
-QUICK = ("large.begun", "worker.before-commit")
+QUICK = ("worker.before-commit",)
 
 
 @kept_nodes

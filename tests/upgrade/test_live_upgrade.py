@@ -14,7 +14,7 @@ from londiste.db.connection import Connection
 from londiste.errors import LockTimeout
 from londiste.install import apply, locks, remove
 from tests.fixtures.cluster import Database
-from tests.support.suite.slow import only
+from tests.support.suite.slow import first, only
 from tests.support.waiting import wait_for
 from tests.upgrade.test_upgrade import (
     FROZEN,
@@ -87,7 +87,7 @@ class Traffic:
         self._alive()
 
 
-@pytest.fixture(params=VERSIONS)
+@pytest.fixture(params=first(VERSIONS))
 def old(request: pytest.FixtureRequest, database: Database) -> Database:
     """A database with an earlier version of the SQL."""
     apply.install(database.connect(), root=FROZEN / request.param)

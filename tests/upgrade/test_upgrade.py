@@ -15,13 +15,14 @@ from londiste.install.script import script
 from londiste.pgq import batches, producer, queues
 from tests.fixtures.cluster import Database
 from tests.fixtures.sources import psql
+from tests.support.suite.slow import first
 from tests.upgrade.catalog import shape
 
 FROZEN = Path(__file__).parent / "frozen"
 VERSIONS = sorted(folder.name for folder in FROZEN.iterdir() if folder.is_dir())
 
 
-@pytest.fixture(params=VERSIONS)
+@pytest.fixture(params=first(VERSIONS))
 def old(request: pytest.FixtureRequest, database: Database) -> Database:
     """A database with an earlier version of the SQL."""
     apply.install(database.connect(), root=FROZEN / request.param)
@@ -37,7 +38,15 @@ def upgrade_by_script(database: Database) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("upgrade", [upgrade_by_command, upgrade_by_script])
+@pytest.mark.parametrize(
+    ("old", "upgrade"),
+    [
+        pytest.param(version, way, marks=() if number % 2 == turn else pytest.mark.slow)
+        for number, version in enumerate(VERSIONS)
+        for turn, way in enumerate([upgrade_by_command, upgrade_by_script])
+    ],
+    indirect=["old"],
+)
 def test_upgraded_equals_new(
     old: Database, new_database: Callable[..., Database], upgrade: Callable[[Database], None]
 ) -> None:

@@ -105,15 +105,12 @@ def test_a_queue_is_a_view_of_spark_sql_and_no_table_of_its_catalog(
         spark.sql("drop view orders")
 
 
+@pytest.mark.slow
 @pytest.mark.spark
-def test_a_path_and_a_split_stream(spark: Any, stream: Stream, tmp_path: Path) -> None:
-    stream.spark = spark
-    stream.write(
-        "insert into orders values (1, 'a', 1.5)", r"insert into _mart.items values ('x', '\x00ff')"
-    )
+def test_a_path_names_a_stream(spark: Any, stream: Stream, tmp_path: Path) -> None:
+    stream.write("insert into orders values (1, 'a', 1.5)")
     dsn = stream.database.dsn
     loaded = spark.read.format("pgq").option("dsn", dsn).load("q/public.orders")
-    assert [row["id"] for row in loaded.collect()] == [1]
     streamed = spark.readStream.format("pgq").options(
         dsn=dsn, consumer="by_path", startingOffsets="earliest"
     )
@@ -126,16 +123,25 @@ def test_a_path_and_a_split_stream(spark: Any, stream: Stream, tmp_path: Path) -
         300,
     )
     assert spark.read.parquet(str(tmp_path / "rows")).collect() == loaded.collect()
+    with pytest.raises(Exception, match="hint: create or replace temporary view"):
+        spark.sql(f"create table kept using pgq options (dsn '{dsn}', path 'q/public.orders')")
+    stream.write("delete from orders")
+    assert loaded.count() == 1
+
+
+@pytest.mark.spark
+def test_a_path_and_a_split_frame(spark: Any, stream: Stream) -> None:
+    stream.write(
+        "insert into orders values (1, 'a', 1.5)", r"insert into _mart.items values ('x', '\x00ff')"
+    )
+    dsn = stream.database.dsn
+    loaded = spark.read.format("pgq").option("dsn", dsn).load("q/public.orders")
     made = londiste.spark.schema(spark, "public.orders", dsn=dsn)
     assert made.simpleString() == "struct<id:int,v:string,n:decimal(9,2)>"
     assert loaded.schema.fields[:3] == made.fields
     both = spark.read.format("pgq").options(dsn=dsn, queue="q", tables=BOTH).load()
     orders = londiste.spark.table(both, "orders")
     assert orders.columns == loaded.columns
-    assert orders.collect() == loaded.collect()
+    assert [row["id"] for row in orders.collect()] == [1]
     (item,) = londiste.spark.table(both, "_mart.items").collect()
     assert (item["code"], bytes(item["b"]), item["_change_type"]) == ("x", b"\x00\xff", "insert")
-    with pytest.raises(Exception, match="hint: create or replace temporary view"):
-        spark.sql(f"create table kept using pgq options (dsn '{dsn}', path 'q/public.orders')")
-    stream.write("delete from orders")
-    assert loaded.count() == 1

@@ -165,7 +165,7 @@ def test_a_block_is_read_again_and_again(queue: Connection) -> None:
     assert len(list(block)) == len(block) == 3
 
 
-@pytest.mark.parametrize("taken", [0, pytest.param(1, marks=pytest.mark.slow), 3])
+@pytest.mark.parametrize("taken", first([3, 0, 1]))
 @pytest.mark.parametrize("autocommit", [True, False])
 def test_an_abandoned_iterator_leaves_the_session_as_it_was(
     pgq_db: Database, queue: Connection, taken: int, autocommit: bool

@@ -89,7 +89,7 @@ def skip(line: Line, node: LineNode, event: int) -> None:
     line.once(node)
 
 
-@pytest.mark.parametrize("others", [0, 3000])
+@pytest.mark.parametrize("others", slow.first([3000, 0]))
 def test_an_event_that_is_no_text_is_stored_and_can_be_skipped(
     ascii_line: Line, others: int
 ) -> None:

@@ -15,6 +15,7 @@ from londiste.cascade.model import NodeType
 from londiste.replication.ddl.locks import STRENGTH
 from tests.fixtures.line import Command, Line, LineNode
 from tests.support.lock_watch import Watch, watched
+from tests.support.suite.slow import first
 
 PAGE = Path(__file__).parents[3] / "docs/reference/locks.md"
 SCHEMA = """
@@ -157,8 +158,9 @@ def test_every_lock_on_a_users_table_is_in_the_reference(
         seen("remove-table", "root ACCESS EXCLUSIVE")
 
 
+@pytest.mark.parametrize("held", first(["row exclusive", "access exclusive"]))
 def test_a_command_that_gets_no_lock_lets_others_through_and_changes_nothing(
-    line: Line, command: Command, tmp_path: Path
+    line: Line, command: Command, tmp_path: Path, held: str
 ) -> None:
     root = line.node(
         "root", NodeType.ROOT, schema=SCHEMA, lock_timeout=0.25, execute_lock_timeout=0.2
@@ -190,32 +192,31 @@ def test_a_command_that_gets_no_lock_lets_others_through_and_changes_nothing(
         ["execute", str(script), "--timeout", "0.3"],
         ["remove-table", "a"],
     ):
-        for held in ("row exclusive", "access exclusive"):
-            passed = threading.Event()
+        passed = threading.Event()
 
-            def application(passed: threading.Event = passed) -> None:
-                with psycopg.connect(root.database.dsn) as conn:
-                    conn.execute(until_it_waits)
-                    conn.execute("insert into a values (1, 'x'); insert into b values (1, 'x')")
-                    conn.rollback()
-                passed.set()
+        def application(passed: threading.Event = passed) -> None:
+            with psycopg.connect(root.database.dsn) as conn:
+                conn.execute(until_it_waits)
+                conn.execute("insert into a values (1, 'x'); insert into b values (1, 'x')")
+                conn.rollback()
+            passed.set()
 
-            with psycopg.connect(root.database.dsn) as holder:
-                holder.execute(f"lock table a, b in {held} mode")
-                behind = threading.Thread(target=application)
-                if held == "row exclusive":
-                    behind.start()
-                answer = command(root, *words)
-                if held == "row exclusive":
-                    # The holder still holds.
-                    behind.join(30)
-                    assert passed.is_set(), words
-            assert answer.code == 6, (words, answer)
-            assert answer.err.count("error: ") == 1
-            assert "lock" in answer.err
-            assert "hint: " in answer.err
-            assert "Traceback" not in answer.err
-            assert root.database.value(state) == before, words
+        with psycopg.connect(root.database.dsn) as holder:
+            holder.execute(f"lock table a, b in {held} mode")
+            behind = threading.Thread(target=application)
+            if held == "row exclusive":
+                behind.start()
+            answer = command(root, *words)
+            if held == "row exclusive":
+                # The holder still holds.
+                behind.join(30)
+                assert passed.is_set(), words
+        assert answer.code == 6, (words, answer)
+        assert answer.err.count("error: ") == 1
+        assert "lock" in answer.err
+        assert "hint: " in answer.err
+        assert "Traceback" not in answer.err
+        assert root.database.value(state) == before, words
 
 
 def test_the_watch_sees_what_passes_it(line: Line) -> None:

@@ -257,7 +257,7 @@ def test_a_leaf_that_no_longer_refuses_writes_is_named_and_mended(
     assert londiste(leaf.db, "triggers", "nope").code == 2
 
 
-@pytest.mark.parametrize("of_leaf", [False, True])
+@pytest.mark.parametrize("of_leaf", first([True, False]))
 def test_a_table_that_another_session_has_locked_is_named_and_the_others_are_listed(
     pair: tuple[Node, Node], londiste: CommandLine, of_leaf: bool
 ) -> None:

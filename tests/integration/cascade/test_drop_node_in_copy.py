@@ -15,6 +15,7 @@ from londiste.replicate.databases import ReplicateSettings, Replication
 from londiste.replication import sqlapi as tables
 from tests.fixtures.cascade import QUEUE, CommandLine, Node, Nodes
 from tests.fixtures.line import Line
+from tests.support.suite.slow import first
 
 TABLE = TableName("public", "t")
 SCHEMA = """
@@ -53,7 +54,7 @@ def copying(nodes_of: Nodes, londiste: CommandLine, kind: NodeType) -> tuple[Nod
     return root, node
 
 
-@pytest.mark.parametrize("kind", [NodeType.LEAF, NodeType.BRANCH])
+@pytest.mark.parametrize("kind", first([NodeType.BRANCH, NodeType.LEAF]))
 def test_what_the_copy_has_dropped_is_there_again(
     nodes_of: Nodes, londiste: CommandLine, kind: NodeType, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -106,7 +107,7 @@ def test_the_sql_function_alone_refuses_to_lose_the_indexes(
     assert node.db.execute(INDEXES) == [("t_pkey",), ("ti",)]
 
 
-@pytest.mark.parametrize("command", ["drop-node node", "remove-table t"])
+@pytest.mark.parametrize("command", first(["drop-node node", "remove-table t"]))
 def test_rows_that_do_not_fit_a_key_stop_the_command_before_it_changes_anything(
     nodes_of: Nodes, londiste: CommandLine, command: str
 ) -> None:

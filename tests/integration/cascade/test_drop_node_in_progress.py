@@ -141,7 +141,10 @@ where l.relation = 'b'::regclass and not l.granted and not exists (
 """
 
 
-@pytest.mark.parametrize("command", [("drop-node", "root"), ("remove-table", "a")])
+@pytest.mark.parametrize(
+    "command",
+    [("drop-node", "root"), pytest.param(("remove-table", "a"), marks=pytest.mark.slow)],
+)
 def test_a_drop_gives_way_to_an_application_that_uses_the_tables(
     nodes_of: Nodes,
     londiste: CommandLine,

@@ -6,9 +6,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 
+import pytest
+
 from tests.fixtures.cascade import Node, silent
 from tests.fixtures.one_file import OneFile
 from tests.fixtures.process import Program
+from tests.support.suite.slow import first
 
 ROLES = {"n1": "root", "n2": "branch of n1", "n3": "leaf of n2"}
 TABLES = '\n[tables]\ninclude = ["public.*"]\n'
@@ -24,8 +27,9 @@ def tables(file: OneFile, node: str) -> list[str]:
     return str(file.db[node].value(query + " where local")).split(",")
 
 
+@pytest.mark.parametrize("stride", first([6, 1]))
 def test_a_cascade_is_created_from_its_file_however_often_apply_is_killed(
-    one_file: OneFile,
+    one_file: OneFile, stride: int
 ) -> None:
     one_file.write(ROLES, TABLES + '[nodes.n3.tables]\nexclude = ["b"]\n', pgq=False)
     one_file.db["n1"].execute(
@@ -50,7 +54,7 @@ def test_a_cascade_is_created_from_its_file_however_often_apply_is_killed(
     assert text.code == 2
     assert schemas(one_file) == [0, 0, 0]
 
-    assert one_file.killed_at_each_step("apply") > 15
+    assert one_file.killed_again_and_again("apply", stride=stride) > 15 // (stride + 1)
     assert one_file.plan() == []
     assert one_file("plan").out == "nothing to do: the databases are like the file\n"
     assert tables(one_file, "n2") == ["public.a", "public.b"]
@@ -209,8 +213,12 @@ def test_sequences_come_with_tables_and_by_the_file(one_file: OneFile) -> None:
     assert ("londiste.remove-seq", "public.late") not in events
 
 
+CONTINUED = ("change-handler", "a", "--continue", "--node", "n2")
+
+
+@pytest.mark.parametrize("finish", [CONTINUED, pytest.param(("apply",), marks=pytest.mark.slow)])
 def test_a_change_of_a_branch_killed_at_any_step_is_shown_until_the_nodes_below_copy(
-    one_file: OneFile,
+    one_file: OneFile, finish: tuple[str, ...]
 ) -> None:
     one_file.write(ROLES, TABLES)
     one_file.db["n1"].execute("create table a (id int primary key, v text)")
@@ -232,25 +240,22 @@ def test_a_change_of_a_branch_killed_at_any_step_is_shown_until_the_nodes_below_
         ]
         return ["the nodes below have not copied it again" in text for text in texts]
 
-    continued = ("change-handler", "a", "--continue", "--node", "n2")
-    for condition, finish in (("id > 3", ("apply",)), ("id > 4", continued)):
-        copied("n2", "n3")
-        rule = f'[nodes.n2.tables."a"]\nwhere = "{condition}"\n'
-        one_file.write(ROLES, TABLES + rule)
-        assert one_file.killed(("apply",), "plan.before-step:2") == -9
-        assert states() == [None, "ok"] and shown() == [True] * 3
-        # The copy of the branch ends before the command is repeated.
-        copied("n2")
-        assert one_file.plan() == [("change-handler", "n2", ["public.a"])]
-        assert "continues an interrupted command" in one_file("plan").out
-        assert one_file.killed(finish, "plan.after-step") == -9
-        assert states() == ["ok", None] and shown() == [True] * 3
-        done = one_file(*finish)
-        assert done.code == 0, done.err
-        assert states() == ["ok", None] and shown() == [False] * 3
-        assert one_file.plan() == []
-        assert "nothing to do" in one_file(*continued).err
-    refused = one_file(*continued, "--where", "true")
+    copied("n2", "n3")
+    one_file.write(ROLES, TABLES + '[nodes.n2.tables."a"]\nwhere = "id > 3"\n')
+    assert one_file.killed(("apply",), "plan.before-step:2") == -9
+    assert states() == [None, "ok"] and shown() == [True] * 3
+    # The copy of the branch ends before the command is repeated.
+    copied("n2")
+    assert one_file.plan() == [("change-handler", "n2", ["public.a"])]
+    assert "continues an interrupted command" in one_file("plan").out
+    assert one_file.killed(finish, "plan.after-step") == -9
+    assert states() == ["ok", None] and shown() == [True] * 3
+    done = one_file(*finish)
+    assert done.code == 0, done.err
+    assert states() == ["ok", None] and shown() == [False] * 3
+    assert one_file.plan() == []
+    assert "nothing to do" in one_file(*CONTINUED).err
+    refused = one_file(*CONTINUED, "--where", "true")
     assert refused.code == 2 and "--continue excludes" in refused.err
 
 

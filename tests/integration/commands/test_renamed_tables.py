@@ -9,7 +9,7 @@ import pytest
 from londiste.cascade.model import NodeType
 from tests.fixtures.line import Line, LineNode
 from tests.support.servers.kept_nodes import kept_nodes
-from tests.support.suite.slow import first
+from tests.support.suite.slow import first, only
 
 SCHEMA = (
     "create schema other; create table public.a (id int primary key, v text);"
@@ -60,26 +60,26 @@ def test_a_table_renamed_on_root_and_leaf_is_named_and_the_advice_brings_it_back
         node.database.execute(WAYS[now])
         root.database.execute(f"insert into {now} values ({row}, 'y')")
     line.tick()
-    done = line.run(leaf, "worker", "--once")
+    done = line.here(leaf, "worker", "--once")
     assert done.code == 5
     told = now.replace('"', "")
     assert f"it was renamed to {told}" in done.err
     assert "remove-table" not in done.err
     hint = done.err.partition("hint: ")[2].splitlines()[0]
     for node in (root, leaf):
-        found = line.run(node, "check").out
+        found = line.here(node, "check").out
         assert f"table public.a: it was renamed to {told}" in found
         assert "does not exist" not in found
-        assert f"table public.a was renamed to {told}" in line.run(node, "status").out
-        shown = line.run(node, "triggers").out
+        assert f"table public.a was renamed to {told}" in line.here(node, "status").out
+        shown = line.here(node, "triggers").out
         assert f"the table was renamed to {told}" in shown
     assert "rename to" in hint or "set schema" in hint
     assert choices(line, leaf)[0]["what"] == f"{hint}; then retry"
     typed(leaf.database, hint)
     line.once(leaf)
     assert leaf.database.execute("select id from a order by 1") == [(1,), (2,), (3,)]
-    assert "it was renamed to" not in line.run(leaf, "check").out
-    advice = line.run(root, "check").out.partition("do:  ")[2].splitlines()[0]
+    assert "it was renamed to" not in line.here(leaf, "check").out
+    advice = line.here(root, "check").out.partition("do:  ")[2].splitlines()[0]
     assert "resync" not in advice
     typed(root.database, advice.partition("; or keep")[0])
     root.database.execute("insert into a values (4, 'z')")
@@ -103,14 +103,14 @@ def test_events_of_a_compatible_trigger_carry_the_new_name_and_the_table_is_copi
     root.database.execute("insert into b values (1, 'x')")
     line.tick()
     line.once(leaf)
-    found = line.run(root, "check").out
+    found = line.here(root, "check").out
     assert "table public.a: it was renamed to public.b" in found
     assert "they lack rows" in found
-    assert "its events carry the new name" in line.run(root, "triggers").out
+    assert "its events carry the new name" in line.here(root, "triggers").out
     advice = found.partition("do:  ")[2].splitlines()[0].partition("; or keep")[0]
     typed(root.database, advice)
     _, _, below = advice.partition("; then on each node below: ")
-    done = line.run(leaf, *below.split()[1:])
+    done = line.here(leaf, *below.split()[1:])
     assert done.code == 0, str(done)
     root.database.execute("insert into a values (2, 'y')")
     line.start(leaf)
@@ -134,22 +134,22 @@ def test_the_new_name_is_kept_everywhere_as_the_advice_says(
     line.start(leaf)
     root.database.execute("alter table a rename to b")
     root.database.execute("insert into b values (1, 'x')")
-    advice = line.run(root, "check").out.partition("; or keep the new name: ")[2].splitlines()[0]
-    refused = line.run(root, "add-table", "b")
+    advice = line.here(root, "check").out.partition("; or keep the new name: ")[2].splitlines()[0]
+    refused = line.here(root, "add-table", "b")
     assert refused.code == 3
     assert "table public.b is replicated by its old name public.a" in refused.err
     assert f"hint: {advice}\n" in refused.err
     first, _, below = advice.partition(", and on each node below: ")
     for command in first.split(", "):
-        done = line.run(root, *command.split()[1:])
+        done = line.here(root, *command.split()[1:])
         assert done.code == 0, str(done)
         root.database.execute("insert into b select count(*) + 1, 'y' from b")
     wait, rename, add = below.split(", ")
     assert rename == "then rename the table there"
     line.processes.start("ticker", line._argv(root, "ticker"))
-    assert line.run(leaf, *wait.split()[1:]).code == 0
+    assert line.here(leaf, *wait.split()[1:]).code == 0
     leaf.database.execute("alter table a rename to b")
-    done = line.run(leaf, *add.split()[1:])
+    done = line.here(leaf, *add.split()[1:])
     assert done.code == 0, str(done)
     root.database.execute("insert into b values (9, 'z')")
     line.wait(
@@ -159,13 +159,17 @@ def test_the_new_name_is_kept_everywhere_as_the_advice_says(
         ),
         "the copy",
     )
-    assert line.run(root, "check").code == 0
+    assert line.here(root, "check").code == 0
 
 
 @pytest.mark.parametrize(
     ("statements", "back"),
     [
-        ("alter schema shop rename to sold", 'alter schema "sold" rename to "shop"'),
+        pytest.param(
+            "alter schema shop rename to sold",
+            'alter schema "sold" rename to "shop"',
+            marks=pytest.mark.slow,
+        ),
         # The other schema has not become this one: it keeps its name.
         (
             "alter table shop.c set schema public; drop schema shop",
@@ -197,7 +201,7 @@ def test_a_table_whose_schema_is_gone_is_brought_back_with_it(
     assert "it was renamed to" in (line.error(leaf) or "")
     assert "resync" not in (line.error(leaf) or "")
     for command in ("check", "triggers"):
-        shown = line.run(leaf, command).out
+        shown = line.here(leaf, command).out
         assert back in shown, shown
     leaf.database.execute(back)
     line.once(leaf)
@@ -252,7 +256,9 @@ CHANGES = """
 
 
 @pytest.mark.parametrize("swap", first(["schema", "two", "prepared"]))
-@pytest.mark.parametrize("keys", [{}, {"parallel_apply_min_events": 2}], ids=["small", "large"])
+@pytest.mark.parametrize(
+    "keys", first([{}, {"parallel_apply_min_events": 2}]), ids=["small", "large"]
+)
 def test_a_table_with_the_name_of_the_copied_one_is_not_written(
     line: Line, pair: tuple[LineNode, LineNode], swap: str, keys: dict[str, object]
 ) -> None:
@@ -346,7 +352,7 @@ def test_one_of_two_exchanged_tables_is_not_removed_with_the_capture_of_the_othe
     hint = done.err.partition("hint: once for both tables: ")[2].splitlines()[0]
     assert hint.endswith("; then repeat the command")
     typed(root.database, hint)
-    line.run(root, "remove-table", "a")
+    line.here(root, "remove-table", "a")
     root.database.execute("insert into a values (1, 'a'); insert into d values (1, 'd')")
     assert told(root) == [("public.d",)]
 
@@ -365,7 +371,7 @@ REPLACED = {
 }
 
 
-@pytest.mark.parametrize("way", REPLACED)
+@pytest.mark.parametrize("way", only(REPLACED, "script", "before"))
 def test_a_table_that_was_replaced_sends_no_changes_in_the_name_of_its_successor(
     line: Line, pair: tuple[LineNode, LineNode], way: str
 ) -> None:

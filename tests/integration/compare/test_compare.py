@@ -24,6 +24,7 @@ from londiste.settings import WorkerSettings, load
 from tests.fixtures.line import QUEUE, Line, LineNode
 from tests.support import lines
 from tests.support.servers.kept_nodes import kept_nodes
+from tests.support.suite.slow import first
 from tests.support.waiting import wait_for
 
 SCHEMA = """
@@ -54,7 +55,7 @@ def pair(line: Line) -> tuple[LineNode, LineNode]:
 
 
 def compare(line: Line, node: LineNode, *args: str, code: int = 0) -> dict[str, Any]:
-    done = line.run(node, "compare", "--json", *args)
+    done = line.here(node, "compare", "--json", *args)
     assert done.code == code, str(done)
     answer: dict[str, Any] = json.loads(done.out)
     return answer
@@ -183,7 +184,7 @@ def test_without_a_worker_it_ends_in_time_and_says_who_was_waited_for(
     root, leaf = pair
     assert leaf.worker is not None
     leaf.worker.kill()
-    done = line.run(leaf, "compare", "--timeout", "0.5")
+    done = line.here(leaf, "compare", "--timeout", "0.5")
     assert done.code == 3
     assert "error: queue line: worker leaf_worker did not reach tick" in done.err
     assert "hint: start it" in done.err
@@ -205,12 +206,12 @@ def test_without_a_worker_it_ends_in_time_and_says_who_was_waited_for(
 def test_a_wrong_name_is_refused(
     line: Line, pair: tuple[LineNode, LineNode], args: list[str], code: int, error: str
 ) -> None:
-    done = line.run(pair[1], "compare", *args)
+    done = line.here(pair[1], "compare", *args)
     assert (done.code, done.err.splitlines()[0]) == (code, error)
 
 
 def test_the_root_compares_with_nobody(line: Line, pair: tuple[LineNode, LineNode]) -> None:
-    done = line.run(pair[0], "compare")
+    done = line.here(pair[0], "compare")
     assert done.code == 3
     assert f"error: node root: is the root of queue {QUEUE}" in done.err
 
@@ -224,7 +225,7 @@ def test_a_table_that_is_not_in_step_is_refused(
     )
     assert leaf.worker is not None
     leaf.worker.kill()
-    done = line.run(leaf, "compare")
+    done = line.here(leaf, "compare")
     assert done.code == 3
     assert "error: tables not in sync: public.t is being copied" in done.err
 
@@ -237,17 +238,17 @@ def test_an_equal_table_that_ddl_has_rewritten_ends_the_finding(
     for node in pair:
         node.database.execute("alter table t add column z int default 4")
     for part in (("--where", "id > 1"), ("--count-only",)):
-        assert "the finding" not in line.run(leaf, "compare", "t", *part).err
+        assert "the finding" not in line.here(leaf, "compare", "t", *part).err
     assert leaf.database.execute(found)
-    done = line.run(leaf, "compare", "t")
+    done = line.here(leaf, "compare", "t")
     assert done.code == 0
     assert "was changed without events and is equal: the finding of this node has ended" in done.err
     assert not leaf.database.execute(found)
     leaf.database.execute("create table u as table t; alter table u add primary key (id)")
     leaf.database.execute("alter table t rename to old; alter table u rename to t")
-    done = line.run(leaf, "compare", "t")
+    done = line.here(leaf, "compare", "t")
     assert "is not the table that was copied and is equal: the finding" in done.err, done.err
-    assert "the finding" not in line.run(leaf, "compare", "t").err
+    assert "the finding" not in line.here(leaf, "compare", "t").err
 
     # DDL that comes after the table was read, and a role without the right.
     for node in pair:
@@ -268,10 +269,10 @@ def test_an_equal_table_that_ddl_has_rewritten_ends_the_finding(
     leaf.database.execute(
         "alter table t alter y type int using 4, add mine timestamptz default clock_timestamp()"
     )
-    assert "the finding of this node has ended" in line.run(leaf, "compare", "t").err
+    assert "the finding of this node has ended" in line.here(leaf, "compare", "t").err
     pair[0].database.execute("alter table t add column yours int")
     leaf.database.execute("alter table t alter y type numeric using y")
-    done = line.run(leaf, "compare", "t")
+    done = line.here(leaf, "compare", "t")
     assert done.code == 3 and leaf.database.execute(found)
     assert (
         "public.t: columns of the root that this node does not store were not compared: yours;"
@@ -283,7 +284,7 @@ def test_an_equal_table_that_ddl_has_rewritten_ends_the_finding(
     # A type that rounds the root's values.
     pair[0].database.execute("alter table t drop yours, add n numeric default 1.26")
     leaf.database.execute("alter table t add n numeric(4,1) default 1.3")
-    done = line.run(leaf, "compare", "t")
+    done = line.here(leaf, "compare", "t")
     assert done.code == 0 and leaf.database.execute(found)
     assert (
         "table public.t: columns compared only as far as their types on this node keep the values"
@@ -297,12 +298,12 @@ def test_an_equal_table_that_ddl_has_rewritten_ends_the_finding(
     made = "add g int generated always as (id * {}) stored"
     pair[0].database.execute(f"alter table t {made.format(2)}")
     leaf.database.execute(f"alter table t alter n type numeric using 1.26, {made.format(3)}")
-    done = line.run(leaf, "compare", "t")
+    done = line.here(leaf, "compare", "t")
     assert done.code == 0 and leaf.database.execute(found)
     assert "generated columns not compared, their expressions differ: g" in done.err
     assert "other expressions than on the root: g; give them the expressions of the" in done.err
     leaf.database.execute(f"alter table t drop g, {made.format(2)}")
-    assert "the finding of this node has ended" in line.run(leaf, "compare", "t").err
+    assert "the finding of this node has ended" in line.here(leaf, "compare", "t").err
 
 
 def test_a_table_without_columns_is_counted(line: Line, pair: tuple[LineNode, LineNode]) -> None:
@@ -313,14 +314,14 @@ def test_a_table_without_columns_is_counted(line: Line, pair: tuple[LineNode, Li
         node.database.execute("alter table nothing drop a")
     line.wait_position(leaf, line.tick())
     damage(leaf, "insert into nothing default values")
-    done = line.run(leaf, "compare", "nothing")
+    done = line.here(leaf, "compare", "nothing")
     assert done.code == 3, str(done)
     assert "table public.nothing: no column in common with the root" in done.err
     assert "londiste compare public.nothing --count-only" in done.err
     counted = compare(line, leaf, "nothing", "--count-only", code=3)["tables"][0]
     assert (counted["rows_root"], counted["rows_here"]) == (0, 1)
     leaf.database.execute("drop table nothing")
-    done = line.run(leaf, "compare", "nothing")
+    done = line.here(leaf, "compare", "nothing")
     assert done.code == 2
     assert "does not exist" in done.err
 
@@ -334,7 +335,7 @@ def test_a_halted_worker_is_reported_at_once_with_its_event(
     line.tick()
     wait_for(lambda: line.error(leaf), what="the worker to halt")
     for command in ("compare", "repair"):
-        done = line.run(leaf, command, "t", "--timeout", "600")
+        done = line.here(leaf, command, "t", "--timeout", "600")
         assert done.code == 3, str(done)
         assert "worker leaf_worker is halted at event" in done.err
         assert "hint: decide about the event first: londiste events show\n" in done.err
@@ -351,14 +352,14 @@ def test_a_table_whose_rows_cannot_be_read_does_not_stop_the_others(
     root.database.execute("insert into other values (1001), (1002)")
     line.wait_position(leaf, line.tick())
     damage(leaf, "delete from other where id = 1002")
-    done = line.run(leaf, "compare", "--where", "1 / (id - 5) is not null")
+    done = line.here(leaf, "compare", "--where", "1 / (id - 5) is not null")
     assert done.code == 1, str(done)
     assert "division by zero" in done.err
     assert "table public.t; the other tables were compared" in done.err
     assert "public.other missing here: id='1002'" in done.err
     rows = [tuple(text.split()[:2]) for text in done.out.splitlines()]
     assert rows == [("table", "equal"), ("public.other", "no"), ("public.t", "failed")]
-    done = line.run(leaf, "compare", "--where", "1 / (id - 5) is not null", "--json")
+    done = line.here(leaf, "compare", "--where", "1 / (id - 5) is not null", "--json")
     told = json.loads(done.out)
     assert done.code == told["exit_code"] == 1 and "division by zero" in told["error"]
     ((other,), (failed,)) = told["tables"], told["failed"]
@@ -404,9 +405,7 @@ def test_a_silent_server_does_not_stop_the_ticks_of_the_root(
     root.database.execute("set lock_timeout = '5s'; select pgq.lock_ticks('line')")
 
 
-@pytest.mark.parametrize(
-    "silent", ["waiting", pytest.param("reading", marks=pytest.mark.slow), "repairing"]
-)
+@pytest.mark.parametrize("silent", first(["repairing", "reading", "waiting"]))
 def test_a_comparison_with_a_silent_node_ends(
     pair: tuple[LineNode, LineNode], monkeypatch: pytest.MonkeyPatch, silent: str
 ) -> None:

@@ -59,7 +59,7 @@ def pair(line: Line) -> tuple[LineNode, LineNode]:
 
 
 def answer(line: Line, node: LineNode, *args: str, code: int = 0) -> dict[str, Any]:
-    done = line.run(node, "compare", "--json", *args)
+    done = line.here(node, "compare", "--json", *args)
     assert done.code == code, str(done)
     found: dict[str, Any] = json.loads(done.out)
     return found
@@ -73,7 +73,7 @@ def test_a_killed_comparison_holds_nothing_and_goes_on(
     line: Line, pair: tuple[LineNode, LineNode]
 ) -> None:
     root, leaf = pair
-    plan = json.loads(line.run(leaf, "compare", "big", "--dry-run", "--json").out)["tables"][0]
+    plan = json.loads(line.here(leaf, "compare", "big", "--dry-run", "--json").out)["tables"][0]
     assert plan["ranges"] >= 3
     done = line.run(leaf, "compare", "big", env={"LONDISTE_CRASH": "compare.mid-wave:2"})
     assert done.code == -signal.SIGKILL
@@ -143,16 +143,16 @@ def test_an_audit_covers_every_range_and_shows_what_it_found(
     assert (together["verified"], together["complete"], together["tables"]) == (1.0, 2, 2)
     assert (together["differing"], together["oldest"]) == (2, min(big["oldest"], small["oldest"]))
     assert answer(line, leaf, "--status", code=3) == found
-    status = json.loads(line.run(leaf, "status", "--json").out)["nodes"]
+    status = json.loads(line.here(leaf, "status", "--json").out)["nodes"]
     assert {node["name"]: node["audit"] for node in status} == {"root": None, "leaf": together}
-    shown = line.run(leaf, "status").out
+    shown = line.here(leaf, "status").out
     assert "Audit: 100 % of rows verified in the last 24 h, 2 of 2 tables; 2 rows differ" in shown
-    checked = json.loads(line.run(leaf, "status", "--check", "--json").out)["findings"]
+    checked = json.loads(line.here(leaf, "status", "--check", "--json").out)["findings"]
     drift = {one["what"]: one["do"] for one in checked if one["kind"] == "drift"}
     assert drift["node leaf: table public.big: 1 rows differ from the root's"] == (
         "londiste repair public.big"
     )
-    assert line.run(leaf, "repair", "--apply").code == 0
+    assert line.here(leaf, "repair", "--apply").code == 0
     assert answer(line, leaf, "--continuous", "--once", "--share", "1")["equal"] is True
     # What was compared before the last day does not count; a table without a result counts fully.
     older = "update londiste.compare_range set checked_at = now() - interval '25 hours'"
@@ -179,20 +179,20 @@ def test_a_table_that_is_copied_again_is_not_verified_until_it_is_compared_again
     assert answer(line, leaf, *once, code=3)["coverage"]["verified"] == 1.0
 
     def together() -> dict[str, Any]:
-        shown = json.loads(line.run(leaf, "status", "--json").out)["nodes"]
+        shown = json.loads(line.here(leaf, "status", "--json").out)["nodes"]
         found: dict[str, Any] = next(one["audit"] for one in shown if one["name"] == "leaf")
         return found
 
-    assert line.run(leaf, "copy", "pause").code == 0
-    assert line.run(leaf, "resync", "big").code == 0
+    assert line.here(leaf, "copy", "pause").code == 0
+    assert line.here(leaf, "resync", "big").code == 0
     during = together()
     assert during["verified"] == pytest.approx(10 / 12_010, abs=1e-4)
     assert (during["complete"], during["tables"], during["oldest"]) == (1, 2, None)
     # Its rows have not been replaced yet.
     assert during["differing"] == 1
-    checked = json.loads(line.run(leaf, "status", "--check", "--json").out)["findings"]
+    checked = json.loads(line.here(leaf, "status", "--check", "--json").out)["findings"]
     assert [one["kind"] for one in checked if one["kind"] == "drift"] == ["drift"]
-    assert line.run(leaf, "copy", "resume").code == 0
+    assert line.here(leaf, "copy", "resume").code == 0
     wait_for_copy(line, leaf)
     leaf.database.execute("analyze big")
     after = together()
@@ -211,7 +211,7 @@ def test_tables_that_cannot_be_compared_are_not_shown_as_equal(
     assert answer(line, leaf, "--status", code=3)["equal"] is False
     assert answer(line, leaf, *once)["equal"] is True
     leaf.database.execute("alter table small drop v; alter table big rename to other")
-    done = line.run(leaf, "compare", *once)
+    done = line.here(leaf, "compare", *once)
     assert done.code == 2 and "table public.big" in done.err, str(done)
     assert (
         "table public.small could not be compared: table public.small: this node does not store"
@@ -224,7 +224,7 @@ def test_tables_that_cannot_be_compared_are_not_shown_as_equal(
     shown = line.here(leaf, "compare", "--status")
     assert "not compared as a whole: public.big, public.small" in shown.err
     leaf.database.execute("alter table other rename to big")
-    done = line.run(leaf, "compare", *once)
+    done = line.here(leaf, "compare", *once)
     assert done.code == 3 and "londiste columns public.small --add" in done.err, str(done)
     leaf.database.execute("alter table small add v text default 'x'")
     assert answer(line, leaf, *once)["equal"] is True
@@ -292,7 +292,7 @@ def test_known_differences_stay_known_while_a_changed_table_is_compared_again(
 ) -> None:
     _, leaf = pair
     again = differing_in_an_earlier_form(line, pair)
-    shown = line.run(leaf, "status", "--check")
+    shown = line.here(leaf, "status", "--check")
     assert shown.code == 2 and "table public.big: 2 rows differ" in shown.out, str(shown)
     damage(
         leaf,
@@ -306,9 +306,9 @@ def test_a_copy_ends_differences_that_are_known_of_an_earlier_form(
 ) -> None:
     _, leaf = pair
     differing_in_an_earlier_form(line, pair)
-    assert line.run(leaf, "resync", "big").code == 0
+    assert line.here(leaf, "resync", "big").code == 0
     wait_for_copy(line, leaf)
-    checked = json.loads(line.run(leaf, "status", "--check", "--json").out)["findings"]
+    checked = json.loads(line.here(leaf, "status", "--check", "--json").out)["findings"]
     assert [one["kind"] for one in checked if one["kind"] == "drift"] == []
 
 
@@ -346,7 +346,7 @@ def test_the_error_of_an_audit_shows_no_value(line: Line, pair: tuple[LineNode, 
     line.wait(lambda: leaf.database.value(error), "the error")
     assert "invalid input syntax" in leaf.database.value(error)
     assert process.stop() == 0
-    for text in (leaf.database.value(error) or "", process.said(), line.run(leaf, "status").out):
+    for text in (leaf.database.value(error) or "", process.said(), line.here(leaf, "status").out):
         assert "secret" not in text
 
 

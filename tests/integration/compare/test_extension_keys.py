@@ -98,7 +98,7 @@ def test_damaged_rows_are_found_and_repaired(
     for table in tables:
         damage(leaf, f"update {table} set v = 'damaged' where v = 'x'")
     damage(leaf, "delete from t0 where v = 'y'; insert into t1 values ('{sad,ok}', 1, 'more')")
-    done = line.run(leaf, "compare", "--json")
+    done = line.here(leaf, "compare", "--json")
     assert done.code == 3, str(done)
     kinds = {
         table["table"].removeprefix("public."): sorted(row["kind"] for row in table["rows"])
@@ -107,10 +107,10 @@ def test_damaged_rows_are_found_and_repaired(
     expected = {table: ["differs"] for table in tables}
     assert kinds == {**expected, "t0": ["differs", "missing"], "t1": ["differs", "extra"]}
     plan = line.directory / "plan.sql"
-    assert line.run(leaf, "repair", "--plan", str(plan)).code in (0, 3)
-    done = line.run(leaf, "repair", "--apply", "--plan", str(plan))
+    assert line.here(leaf, "repair", "--plan", str(plan)).code in (0, 3)
+    done = line.here(leaf, "repair", "--apply", "--plan", str(plan))
     assert done.code == 0, str(done)
-    assert line.run(leaf, "compare").code == 0
+    assert line.here(leaf, "compare").code == 0
 
 
 def test_a_key_of_an_extension_is_found_by_its_index(
@@ -130,7 +130,7 @@ def test_a_key_of_an_extension_is_found_by_its_index(
     line.wait_position(leaf, line.tick())
     damage(leaf, "update t set v = 'damaged' where id = 'a.n7'")
     plan = line.directory / "plan.sql"
-    line.run(leaf, "repair", "--plan", str(plan))
+    line.here(leaf, "repair", "--plan", str(plan))
     (statement,) = [s for s in plan.read_text().splitlines() if s.startswith("update")]
     leaf.database.execute("set search_path = pg_catalog")
     explained = leaf.database.execute(f"explain {statement}")
@@ -168,14 +168,14 @@ def test_a_table_that_cannot_be_compared_does_not_stop_the_others(line: Line) ->
     line.wait_position(leaf, line.tick())
     damage(leaf, "update a set v = 'damaged'; update b set v = 'damaged'")
     for command in (["compare"], ["compare", "--continuous", "--once", "--share", "1"]):
-        done = line.run(leaf, *command)
+        done = line.here(leaf, *command)
         assert done.code == 1, str(done)
         assert "table public.a; the other tables were compared" in done.err
         assert "operator does not exist" in done.err
         # The error names the side by its host and database.
         assert "libpq cannot read" not in done.err
-    assert "public.b differs: id='1'" in line.run(leaf, "compare").err
-    done = line.run(leaf, "compare", "--status", "--json")
+    assert "public.b differs: id='1'" in line.here(leaf, "compare").err
+    done = line.here(leaf, "compare", "--status", "--json")
     audited = {one["table"]: one for one in json.loads(done.out)["tables"]}
     assert audited["public.b"]["differing"] == 1
     assert audited["public.a"]["compared"] == 0
@@ -191,10 +191,10 @@ def test_a_table_that_is_missing_here_does_not_stop_the_others(line: Line) -> No
     line.start(leaf)
     line.wait_position(leaf, line.tick())
     damage(leaf, "alter table a rename to elsewhere; update b set v = 'damaged'")
-    done = line.run(leaf, "compare")
+    done = line.here(leaf, "compare")
     assert done.code == 2, str(done)
     assert "public.b differs: id='1'" in done.err
     assert "error: table public.a does not exist on this node" in done.err
-    document = json.loads(line.run(leaf, "compare", "--json").out)
+    document = json.loads(line.here(leaf, "compare", "--json").out)
     assert [one["table"] for one in document["tables"]] == ["public.b"]
     assert [one["table"] for one in document["failed"]] == ["public.a"]

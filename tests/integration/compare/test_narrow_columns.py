@@ -92,10 +92,10 @@ def test_a_domain_is_compared_as_the_type_below_it(line: Line) -> None:
     leaf = sides[1]
     line.start(leaf)
     line.wait_position(leaf, line.tick())
-    done = line.run(leaf, "compare")
+    done = line.here(leaf, "compare")
     assert done.code == 0, str(done)
     leaf.database.execute("set session_replication_role = replica; update n set x = 2.36")
-    done = line.run(leaf, "compare", "n")
+    done = line.here(leaf, "compare", "n")
     assert done.code == 3, str(done)
 
 

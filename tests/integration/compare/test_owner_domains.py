@@ -48,9 +48,9 @@ def test_a_comparison_and_a_repair_run_no_check(line: Line) -> None:
     damage(leaf, "delete from public.t where id = 3; update public.t set v = 'x' where id = 4")
     leaf.database.execute("alter sequence public.as_another restart")
     assert leaf.database.value(QUIET) is False
-    assert line.run(leaf, "compare").code == 3
+    assert line.here(leaf, "compare").code == 3
     assert leaf.database.value(QUIET) is False
-    assert line.run(leaf, "repair", "--apply").code == 0
+    assert line.here(leaf, "repair", "--apply").code == 0
     assert leaf.database.value(QUIET) is False
     assert leaf.database.value("select count(*) from public.t where v = id::int::text") == 9
     # The owner puts a view in the place of the table.
@@ -65,7 +65,7 @@ def test_a_comparison_and_a_repair_run_no_check(line: Line) -> None:
         ["compare", "--continuous", "--once"],
         ["repair", "--apply"],
     ):
-        done = line.run(leaf, *words)
+        done = line.here(leaf, *words)
         assert (done.code, "error: public.t is a view" in done.err) == (3, True), str(done)
         assert leaf.database.value(QUIET) is False
 

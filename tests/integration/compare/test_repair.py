@@ -89,7 +89,7 @@ def pair(line: Line) -> tuple[LineNode, LineNode]:
 
 
 def answer(line: Line, node: LineNode, *args: str, code: int) -> dict[str, Any]:
-    done = line.run(node, *args, "--json")
+    done = line.here(node, *args, "--json")
     assert done.code == code, str(done)
     found: dict[str, Any] = json.loads(done.out)
     return found
@@ -162,11 +162,11 @@ def test_repair_writes_a_plan_and_applies_it(
     # With the options of this call, so that it works with the file of a cascade, too.
     apply = f"--     londiste -c {leaf.config} repair --apply --plan {path}"
     assert apply in path.read_text(encoding="utf-8").splitlines()
-    again = line.run(leaf, "repair", "--plan", str(path))
+    again = line.here(leaf, "repair", "--plan", str(path))
     assert (again.code, again.err.splitlines()[0]) == (2, f"error: {path}: file exists")
     assert (
         "in one transaction"
-        in line.run(leaf, "repair", "--apply", "--plan", str(path), "--dry-run").out
+        in line.here(leaf, "repair", "--apply", "--plan", str(path), "--dry-run").out
     )
     done = answer(line, leaf, "repair", "--apply", "--plan", str(path), code=0)
     assert (done["equal"], done["stale"]) == (True, [])
@@ -183,7 +183,7 @@ def test_repair_writes_a_plan_and_applies_it(
 def test_a_plan_is_what_psql_can_run_too(line: Line, pair: tuple[LineNode, LineNode]) -> None:
     root, leaf = pair
     damage(leaf, DAMAGE)
-    done = line.run(leaf, "repair")
+    done = line.here(leaf, "repair")
     assert done.code == 3
     with psycopg.connect(leaf.database.dsn, autocommit=True) as conn:
         conn.execute(done.out.encode())
@@ -196,7 +196,7 @@ def test_a_plan_leaves_rows_alone_that_were_taken_out_or_have_changed_since(
     root, leaf = pair
     damage(leaf, "update keyed set a = 'wrong' where id in (1, 2, 3, 5)")
     path = tmp_path / "fix.sql"
-    line.run(leaf, "repair", "keyed", "--plan", str(path))
+    line.here(leaf, "repair", "keyed", "--plan", str(path))
     # Row 5 is to stay as it is.
     blocks = path.read_text().split("\n\n")
     path.write_text(
@@ -207,7 +207,7 @@ def test_a_plan_leaves_rows_alone_that_were_taken_out_or_have_changed_since(
     damage(leaf, "update keyed set a = 'x2' where id = 2")
     line.wait_position(leaf, line.tick())
     damage(leaf, "update keyed set a = 'odd' where id = 1")
-    done = line.run(leaf, "repair", "--apply", "--plan", str(path))
+    done = line.here(leaf, "repair", "--apply", "--plan", str(path))
     assert done.code == 3, str(done)
     assert "public.keyed: row (id) = (1): skipped, it has changed since" in done.err
     assert "public.keyed: row (id) = (2): already equal" in done.err
@@ -289,7 +289,7 @@ def test_a_repair_that_is_killed_has_written_nothing_and_holds_nothing(
         "the end of the session",
     )
     assert contents(leaf) == broken
-    assert line.run(leaf, "repair", "--apply").code == 0
+    assert line.here(leaf, "repair", "--apply").code == 0
     assert contents(leaf) == contents(root)
 
 
@@ -328,24 +328,24 @@ def test_conditions_counts_and_limits(
         ("missing", "2"),
         ("differs", "40"),
     ]
-    done = line.run(leaf, "compare", "keyed", "--where", "nope <")
+    done = line.here(leaf, "compare", "keyed", "--where", "nope <")
     assert (done.code, done.err.splitlines()[0][:21]) == (2, "error: --where nope <")
-    done = line.run(leaf, "compare", "keyed", "--where", "true); drop table keyed; select (true")
+    done = line.here(leaf, "compare", "keyed", "--where", "true); drop table keyed; select (true")
     assert done.code == 2 and "multiple commands" in done.err, str(done)
     damage(leaf, "insert into keyed (id) values (51)")
     tables = answer(line, leaf, "compare", "--count-only", "keyed", "words", code=0)["tables"]
     assert [(t["equal"], t["rows_here"]) for t in tables] == [(True, 50), (True, 30)]
     found = answer(line, leaf, "compare", "keyed", "--limit", "3", code=3)["tables"][0]
     assert (found["more"], len(found["rows"])) == (True, 3)
-    done = line.run(leaf, "repair", "keyed", "--limit", "3", "--apply")
+    done = line.here(leaf, "repair", "keyed", "--limit", "3", "--apply")
     assert done.code == 3
     assert "error: table public.keyed: more than 3 rows differ" in done.err
     assert "londiste resync public.keyed" in done.err
     other = tmp_path / "other.sql"
     other.write_text('-- londiste repair plan 1\n-- plan {"queue": "other"}\ncommit;\n')
-    done = line.run(leaf, "repair", "--apply", "--plan", str(other))
+    done = line.here(leaf, "repair", "--apply", "--plan", str(other))
     assert (done.code, "plan of queue other" in done.err) == (2, True)
-    done = line.run(leaf, "repair", "--plan", str(tmp_path / "no" / "fix.sql"))
+    done = line.here(leaf, "repair", "--plan", str(tmp_path / "no" / "fix.sql"))
     assert (done.code, "does not exist" in done.err) == (2, True)
 
 
@@ -360,11 +360,11 @@ def test_swapped_unique_values_of_a_table_with_columns_of_its_own(line: Line) ->
         line.add(node, "swap", "more", insert_only=True, expect_sync=True)
     line.start(leaf)
     line.wait_position(leaf, line.tick())
-    done = line.run(leaf, "repair", "--apply")
+    done = line.here(leaf, "repair", "--apply")
     assert done.code == 1, str(done)
     assert "nothing was written; update of public.swap: row (id) = (1)" in done.err
     assert "hint: give one of the rows of public.swap on this node an unused value" in done.err
     damage(leaf, "update swap set u = 'unused' where id = 2")
-    assert line.run(leaf, "repair", "--apply").code == 0
+    assert line.here(leaf, "repair", "--apply").code == 0
     expected = [(1, "a", "x"), (2, "b", "y")]
     assert leaf.database.execute("select * from swap order by id") == expected

@@ -43,7 +43,7 @@ def add(line: Line, leaf: LineNode, name: str) -> None:
 
 
 def answer(line: Line, node: LineNode, *args: str, code: int) -> dict[str, Any]:
-    done = line.run(node, *args, "--json")
+    done = line.here(node, *args, "--json")
     assert done.code == code, str(done)
     found: dict[str, Any] = json.loads(done.out)
     return found
@@ -55,7 +55,7 @@ def test_tables_that_fill_one_table_are_compared_and_repaired_with_a_condition_o
     _, leaf = pair
     damage(leaf, "update archive set v = 'damaged' where id = 7; insert into archive values (0)")
     for args in (["compare"], ["compare", "p_a"], ["repair", "p_a", "--apply"]):
-        done = line.run(leaf, *args)
+        done = line.here(leaf, *args)
         assert done.code == 3, str(done)
         assert "error: table public.p_a (here public.archive): also filled from public.p_b" in (
             done.err
@@ -70,8 +70,8 @@ def test_tables_that_fill_one_table_are_compared_and_repaired_with_a_condition_o
         ("differs", "7"),
     ]
     plan = str(tmp_path / "fix.sql")
-    assert line.run(leaf, "repair", "p_a", *mine, "--plan", plan).code == 3
-    done = line.run(leaf, "repair", "--apply", "--plan", plan)
+    assert line.here(leaf, "repair", "p_a", *mine, "--plan", plan).code == 3
+    done = line.here(leaf, "repair", "--apply", "--plan", plan)
     assert (done.code, "equal now: public.p_a" in done.err) == (0, True), str(done)
     assert answer(line, leaf, "compare", "p_a", *mine, code=0)["equal"]
     assert leaf.database.value("select count(*) from archive where v like 'v%'") == 199
@@ -94,9 +94,9 @@ def test_an_audit_does_not_call_rows_of_other_tables_different(
     # What is known of a table is no drift any more when another fills it too.
     add(line, leaf, "p_b")
     assert answer(line, leaf, "compare", "--status", code=0)["tables"] == []
-    checked = json.loads(line.run(leaf, "status", "--check", "--json").out)["findings"]
+    checked = json.loads(line.here(leaf, "status", "--check", "--json").out)["findings"]
     assert [one for one in checked if one["kind"] == "drift"] == []
-    done = line.run(leaf, "compare", "--continuous", "--once")
+    done = line.here(leaf, "compare", "--continuous", "--once")
     assert (done.code, "also filled from public.p_b" in done.err) == (3, True), str(done)
 
 
@@ -106,7 +106,7 @@ def test_a_repair_leaves_rows_alone_that_a_removed_table_has_put_there(
     _, leaf = pair
     leaf.database.execute("select londiste.local_remove_table(%s, 'public.p_b')", QUEUE)
     damage(leaf, "update archive set v = 'damaged' where id = 7; delete from archive where id = 8")
-    done = line.run(leaf, "repair", "p_a", "--apply")
+    done = line.here(leaf, "repair", "p_a", "--apply")
     assert done.code == 3, str(done)
     assert "wrote 2 rows" in done.err
     assert (
@@ -120,9 +120,9 @@ def test_a_repair_leaves_rows_alone_that_a_removed_table_has_put_there(
     # A plan from before the table was removed, or of an older version.
     plan = tmp_path / "fix.sql"
     where = "id = -1"
-    assert line.run(leaf, "repair", "p_a", "--where", where, "--plan", str(plan)).code == 3
+    assert line.here(leaf, "repair", "p_a", "--where", where, "--plan", str(plan)).code == 3
     plan.write_text(plan.read_text().replace(f', "where": "{where}"', ""))
-    done = line.run(leaf, "repair", "--apply", "--plan", str(plan))
+    done = line.here(leaf, "repair", "--apply", "--plan", str(plan))
     assert done.code == 3
     assert f"error: {plan}: deletes rows of table public.p_a, which keeps rows" in done.err
     assert leaf.database.value("select v from archive where id = -1") == "older"

@@ -75,7 +75,7 @@ def collations(*, icu: bool) -> str:
 
 
 def compared(line: Line, node: LineNode, *args: str, code: int) -> dict[str, Any]:
-    done = line.run(node, *args, "--json")
+    done = line.here(node, *args, "--json")
     assert done.code == code, str(done)
     found: dict[str, Any] = json.loads(done.out)
     return found

@@ -61,7 +61,13 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("event", HOSTILE)
+@pytest.mark.parametrize(
+    "event",
+    [
+        event if number in (0, 3) else pytest.param(event, marks=pytest.mark.slow)
+        for number, event in enumerate(HOSTILE)
+    ],
+)
 def test_events_of_a_hostile_producer_run_no_sql_of_theirs(
     db: Database, tmp_path: Path, event: tuple[str, ...], capfd: pytest.CaptureFixture[str]
 ) -> None:

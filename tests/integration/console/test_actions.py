@@ -196,6 +196,7 @@ def test_a_click_is_not_lost_when_the_page_is_renewed_before_the_release(
     page.get_by_role("link", name="Copy it again").wait_for()
 
 
+@pytest.mark.slow
 def test_rows_that_differ_are_repaired_after_the_steps_were_shown(
     pair: Pair, acting: str, browse: Browse
 ) -> None:

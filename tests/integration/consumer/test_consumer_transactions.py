@@ -30,6 +30,7 @@ from tests.support.consumer_steps import (
     send,
     store,
 )
+from tests.support.suite.slow import first
 
 
 def test_a_transaction_that_was_left_open_is_not_lost_silently(db: Database) -> None:
@@ -235,11 +236,14 @@ def test_an_event_whose_mark_is_lost_with_the_connection_is_named(
 @pytest.mark.parametrize("delivery", HELD)
 @pytest.mark.parametrize(
     "setting",
-    [
-        "datestyle = 'German'; set timezone = 'Asia/Tokyo'; set client_encoding = 'LATIN1'",
-        "default_transaction_read_only = on",
-        "session characteristics as transaction read only",
-    ],
+    first(
+        [
+            "datestyle = 'German'; set timezone = 'Asia/Tokyo'; set client_encoding = 'LATIN1'",
+            "session characteristics as transaction read only",
+            "default_transaction_read_only = on",
+        ],
+        2,
+    ),
 )
 def test_what_a_function_sets_lasts_until_the_end_of_the_batch(
     db: Database, delivery: Delivery, setting: str

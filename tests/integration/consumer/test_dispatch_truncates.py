@@ -37,7 +37,8 @@ def ends(pgq_db: Database, new_database: Callable[..., Database]) -> Ends:
 @pytest.mark.parametrize(
     ("engine", "handler"),
     [
-        *(("process", handler) for handler in ("direct", "daily_field")),
+        ("process", "daily_field"),
+        pytest.param("process", "direct", marks=pytest.mark.slow),
         pytest.param("process", "bulk_direct", marks=pytest.mark.slow),
         # A job that takes a TRUNCATE between rows is in test_dispatch_presets.
         pytest.param("local", "direct", marks=pytest.mark.slow),

@@ -19,6 +19,7 @@ from londiste.tools.queue_splitter import QueueSplitter
 from londiste.tools.simple_consumer import LocalConsumer, SerialConsumer, SimpleConsumer
 from tests.fixtures.cluster import Database
 from tests.support.programs import forked
+from tests.support.suite.slow import first
 
 SOURCE = "source"
 TARGET = "target"
@@ -222,7 +223,7 @@ QUERY = (
 DEPOSIT = "create table deposit (id int, owner text, ev_id int8, source text, tick int8)"
 
 
-@pytest.mark.parametrize("trigger", ["logutriga", "jsontriga"])
+@pytest.mark.parametrize("trigger", first(["logutriga", "jsontriga"]))
 @pytest.mark.parametrize("kind", [SimpleConsumer, SerialConsumer, LocalConsumer])
 def test_the_statement_gets_columns_and_fields_as_parameters(
     source: Database, target: Database, tmp_path: Path, kind: type[SimpleConsumer], trigger: str

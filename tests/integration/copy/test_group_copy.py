@@ -12,6 +12,7 @@ from londiste.daemon.signals import Signals
 from londiste.db.names import TableName
 from tests.fixtures.copies import Nodes
 from tests.fixtures.nodes import ret
+from tests.support.suite.slow import first
 from tests.support.waiting import wait_for
 
 #: What changes a replicated table on the leaf.
@@ -203,7 +204,7 @@ def test_a_member_that_is_removed_or_copied_again_leaves_and_the_others_go_on(
     nothing_is_left(group)
 
 
-@pytest.mark.parametrize("what", ["catching-up", "wanna-sync", "do-sync"])
+@pytest.mark.parametrize("what", first(["do-sync", "catching-up", "wanna-sync"]))
 def test_another_process_goes_on_with_a_group(group: Nodes, what: str) -> None:
     names = make(group, 5)
     add(group, names)

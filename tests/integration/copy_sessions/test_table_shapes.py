@@ -230,7 +230,7 @@ def test_a_column_that_only_this_node_insists_on_stops_the_copy_before_its_first
 
 
 @pytest.mark.parametrize(
-    ("key", "analyzed"), first([("uuid", True), ("uuid", False), ("int8", True)], 2)
+    ("key", "analyzed"), first([("uuid", True), ("uuid", False), ("int8", True)])
 )
 def test_a_table_of_random_keys_is_not_read_by_key(
     nodes: Nodes, monkeypatch: pytest.MonkeyPatch, key: str, analyzed: bool

@@ -101,6 +101,7 @@ def written(tmp_path: Path) -> list[Path]:
     return list((tmp_path / "cache").glob("spark-*.jsa*"))
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_a_jvm_ends_without_an_archive_after_its_program_was_killed(
     start: Callable[[], Any], tmp_path: Path

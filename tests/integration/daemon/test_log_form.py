@@ -39,7 +39,8 @@ def read(text: str, form: str) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("form", [pytest.param("text", marks=pytest.mark.slow), "json"])
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["text", "json"])
 def test_every_line_of_run_and_its_children_has_the_form(
     one_file: OneFile,
     program: Callable[..., Program],

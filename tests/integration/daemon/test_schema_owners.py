@@ -70,7 +70,7 @@ def refusal(conn: Connection) -> NotTrusted:
     return caught.value
 
 
-@pytest.mark.parametrize("schema", only(SCHEMAS, "pgq", "londiste"))
+@pytest.mark.parametrize("schema", only(SCHEMAS, "londiste"))
 def test_an_empty_schema_of_a_stranger_is_not_filled(
     schema: str,
     database: Database,

@@ -83,12 +83,17 @@ def open_transaction(tree: Tree, statement: str) -> Iterator[None]:
     "script",
     [
         pytest.param("delete from t where id = 1", id="written"),
-        pytest.param("insert into log select id, v from t", id="read"),
-        pytest.param("do $$ begin delete from public.t where id = 1; end $$", id="in-a-block"),
+        pytest.param("insert into log select id, v from t", id="read", marks=pytest.mark.slow),
+        pytest.param(
+            "do $$ begin delete from public.t where id = 1; end $$",
+            id="in-a-block",
+            marks=pytest.mark.slow,
+        ),
         pytest.param(
             "do $$ begin if exists (select from public.t) then insert into public.log values (1);"
             " end if; end $$",
             id="on-a-condition",
+            marks=pytest.mark.slow,
         ),
         pytest.param(
             "do $$ begin execute 'insert into public.log select id from public.t'; end $$",
@@ -101,8 +106,12 @@ def open_transaction(tree: Tree, statement: str) -> Iterator[None]:
             id="with-locks-of-rows",
         ),
         pytest.param("insert into log select 1 where known(1) = 1", id="in-a-function"),
-        pytest.param("insert into log select 1 where found(1) = 1", id="in-a-handler"),
-        pytest.param("insert into log select id, v from seen", id="in-a-view"),
+        pytest.param(
+            "insert into log select 1 where found(1) = 1", id="in-a-handler", marks=pytest.mark.slow
+        ),
+        pytest.param(
+            "insert into log select id, v from seen", id="in-a-view", marks=pytest.mark.slow
+        ),
         pytest.param(
             "do $$ declare n int; begin begin n := (select count(*) from public.seen_twice);"
             " raise exception 'x'; exception when others then null; end;"
@@ -110,10 +119,15 @@ def open_transaction(tree: Tree, statement: str) -> Iterator[None]:
             id="in-a-view-in-a-handler",
         ),
         pytest.param("alter table log add column n bigint default known(1)", id="in-a-default"),
-        pytest.param("alter table log alter x type bigint using found(1)", id="in-a-conversion"),
+        pytest.param(
+            "alter table log alter x type bigint using found(1)",
+            id="in-a-conversion",
+            marks=pytest.mark.slow,
+        ),
         pytest.param(
             "update log set x = 'a'; delete from public.T where id >= (select count(*) from log)",
             id="in-two-statements",
+            marks=pytest.mark.slow,
         ),
     ],
 )

@@ -49,25 +49,25 @@ def test_all_nodes_find_a_root_with_another_address(line: Line) -> None:
     _rename(line, root)
     root.database.execute("insert into a values (1)")
     line.tick()
-    assert line.run(branch, "worker", "--once").code != 0
-    found = line.run(leaf, "check", "--all-nodes")
+    assert line.here(branch, "worker", "--once").code != 0
+    found = line.here(leaf, "check", "--all-nodes")
     assert "move-node root CONNECTION" in found.out + found.err, str(found)
     # It reads from there, but whether that is in order is not known.
-    same = line.run(branch, "change-provider", "--provider", "root")
+    same = line.here(branch, "change-provider", "--provider", "root")
     assert same.code == 6 and "londiste move-node root CONNECTION" in same.err, str(same)
     with closed(leaf.database):
-        shown = line.run(branch, "move-node", "root", root.database.dsn, "--dry-run")
+        shown = line.here(branch, "move-node", "root", root.database.dsn, "--dry-run")
         assert shown.code == 0 and "node leaf does not answer" in shown.err, str(shown)
-        moved = line.run(branch, "move-node", "root", root.database.dsn)
+        moved = line.here(branch, "move-node", "root", root.database.dsn)
         assert moved.code == 6, str(moved)
         assert "node leaf did not answer" in moved.err
     assert leaf.database.value(LOCATION) != root.database.dsn
     # With the settings of any node; what is done is left alone.
     again = shlex.split(moved.err.partition("with their settings: londiste ")[2])
     assert again == ["move-node", "root", root.database.dsn]
-    done = line.run(leaf, *again)
+    done = line.here(leaf, *again)
     assert done.code == 0, str(done)
-    assert "nothing to do" in line.run(root, *again).err
+    assert "nothing to do" in line.here(root, *again).err
     for node in (root, branch, leaf):
         assert node.database.value(LOCATION) == root.database.dsn
     for node in (branch, leaf):
@@ -84,13 +84,13 @@ def test_a_string_that_leads_elsewhere_is_refused(
         (new_database(pgq=True).dsn, "no node of queue line, not node root"),
         (f"{root.database.dsn} password=x", "holds a password"),
     ):
-        refused = line.run(leaf, "move-node", "root", dsn)
+        refused = line.here(leaf, "move-node", "root", dsn)
         assert refused.code == 2 and reason in refused.err, str(refused)
-    assert line.run(leaf, "move-node", "roof", root.database.dsn).code == 2
+    assert line.here(leaf, "move-node", "roof", root.database.dsn).code == 2
     copy = f"{root.database.name}_copy"
     root.database.clone(copy)
     try:
-        refused = line.run(leaf, "move-node", "root", root.database.cluster.dsn(copy))
+        refused = line.here(leaf, "move-node", "root", root.database.cluster.dsn(copy))
     finally:
         root.database.cluster.drop_database(copy)
     assert refused.code == 3 and "still answers at its old location" in refused.err, str(refused)

@@ -23,7 +23,7 @@ def _cascade(line: Line) -> tuple[LineNode, LineNode, LineNode]:
 
 
 def _change(line: Line, leaf: LineNode, *more: str) -> Done:
-    return line.run(leaf, "change-provider", "--node", "leaf", "--provider", "root", *more)
+    return line.here(leaf, "change-provider", "--node", "leaf", "--provider", "root", *more)
 
 
 def _another_history(line: Line, root: LineNode, leaf: LineNode) -> None:
@@ -46,7 +46,7 @@ def test_it_is_refused_before_anything_is_recorded(line: Line) -> None:
         state = "select paused from pgq_node.local_state where consumer_name = 'leaf_worker'"
         assert leaf.database.value(state) is False
     # The command of the hint is not refused for a change that is under way.
-    dropped = line.run(leaf, "drop-node", "leaf")
+    dropped = line.here(leaf, "drop-node", "leaf")
     assert dropped.code == 0, str(dropped)
 
 
@@ -69,4 +69,4 @@ def test_a_change_that_had_begun_is_undone_first(line: Line) -> None:
     assert hint.index("--rollback") < hint.index("drop-node")
     undone = _change(line, leaf, "--rollback", "--timeout", "0")
     assert undone.code == 0, str(undone)
-    assert line.run(leaf, "drop-node", "leaf").code == 0
+    assert line.here(leaf, "drop-node", "leaf").code == 0

@@ -51,7 +51,7 @@ def set_back(root: LineNode, tick: int) -> None:
 
 
 def refused(line: Line, leaf: LineNode, reason: str, way: str = "--rewind") -> None:
-    done = line.run(leaf, "worker", "--once")
+    done = line.here(leaf, "worker", "--once")
     assert done.code == 3, str(done)
     assert reason in done.err and way in done.err
 
@@ -65,7 +65,7 @@ def test_a_provider_that_was_set_back_is_noticed_before_and_after_it_went_on(lin
     # The same number again, for another tick with other events: they would count as read.
     assert write(line, root, 3) == lost
     refused(line, leaf, "it is older than the data")
-    done = line.run(leaf, "worker", "--rewind")
+    done = line.here(leaf, "worker", "--rewind")
     assert done.code == 3 and f"tick {lost} is another tick" in done.err, str(done)
     assert "--rewind --force-resync" in done.err
     assert leaf.database.execute(CONTENTS) == [(1,), (2,)]
@@ -73,7 +73,7 @@ def test_a_provider_that_was_set_back_is_noticed_before_and_after_it_went_on(lin
     # The sign goes with rotation, and nothing else would tell.
     root.database.execute("delete from pgq.tick where tick_id <= %s", lost)
     refused(line, leaf, "it is older than the data")
-    done = line.run(leaf, "worker", "--rewind")
+    done = line.here(leaf, "worker", "--rewind")
     assert done.code == 3 and f"not tick {lost}" in done.err, str(done)
 
 
@@ -106,7 +106,7 @@ def test_a_worker_that_was_registered_anew_elsewhere_stops_and_can_be_rewound(li
     register = f"select pgq_node.register_subscriber('{QUEUE}', 'leaf', 'leaf_worker', {newest})"
     root.database.execute(register)
     refused(line, leaf, "the consumer was registered again")
-    assert line.run(leaf, "worker", "--rewind").code == 0
+    assert line.here(leaf, "worker", "--rewind").code == 0
     line.once(leaf)
     assert leaf.database.execute(CONTENTS) == [(1,), (2,)]
 
@@ -142,9 +142,9 @@ def test_a_worker_that_is_registered_again_behind_its_back_says_so_while_nothing
     line.wait(lambda: line.error(leaf), "an error without another tick")
     line.wait(lambda: "has lost its position" in worker.said(), "that it stays")
     assert "recovered after" not in worker.said()
-    assert "has lost its position" in line.run(leaf, "status").out
+    assert "has lost its position" in line.here(leaf, "status").out
     worker.stop()
-    assert line.run(leaf, "worker", "--rewind").code == 0
+    assert line.here(leaf, "worker", "--rewind").code == 0
     line.once(leaf)
     assert leaf.database.execute(CONTENTS) == [(number,) for number in range(1, next(rows))]
 
@@ -154,7 +154,7 @@ def test_a_worker_goes_on_after_a_rebase_where_the_dump_has_its_tick(line: Line)
     write(line, root, 2)
     # As if the database had come here by a dump.
     root.database.execute("update pgq.cluster_identity set row_xmin = 0, system_identifier = 0")
-    done = line.run(leaf, "worker", "--once")
+    done = line.here(leaf, "worker", "--once")
     assert done.code == 4 and "londiste queue rebase" in done.err, str(done)
     root.database.execute("insert into a values (3)")
     before = root.database.value("select pgq.queue_generation(%s)", QUEUE)
@@ -260,16 +260,16 @@ def test_a_node_that_is_ahead_of_the_new_root_never_reads_from_it(line: Line) ->
     change = ("change-provider", "--provider", "branch", "--timeout", "0")
     with closed(root.database):
         with closed(leaf.database):
-            done = line.run(branch, *TAKE)
+            done = line.here(branch, *TAKE)
             assert done.code == 0, str(done)
-        refused_now = line.run(leaf, *change)
+        refused_now = line.here(leaf, *change)
         assert refused_now.code == 3, str(refused_now)
         assert "has events that branch does not have" in refused_now.err
         assert "the newest tick of the root is" in refused_now.err
         branch.database.execute("insert into a values (3)")
         while line.tick(branch) < lost:
             branch.database.execute("select pgq.force_tick(%s)", QUEUE)
-        refused_now = line.run(leaf, *change)
+        refused_now = line.here(leaf, *change)
         assert refused_now.code == 3, str(refused_now)
         assert f"tick {lost} is another tick" in refused_now.err
         again = "create it again: londiste drop-node leaf; then, with the settings of leaf: "
@@ -277,7 +277,7 @@ def test_a_node_that_is_ahead_of_the_new_root_never_reads_from_it(line: Line) ->
         create = f"londiste create-leaf leaf {where[0]} --provider {where[1]}"
         assert again + create in refused_now.err.replace(f" -c {leaf.config}", "")
         # Nothing had begun.
-        assert line.run(leaf, *change, "--rollback").code == 3
+        assert line.here(leaf, *change, "--rollback").code == 3
         # A worker does not trust the number either, whoever has registered it.
         branch.database.execute(
             "select pgq_node.register_subscriber(%s, 'leaf', 'leaf_worker', %s)", QUEUE, lost
@@ -296,7 +296,7 @@ def test_a_tick_that_a_killed_worker_has_left_out_is_the_same_tick(line: Line) -
     killed = line.run(branch, "worker", "--once", env={"LONDISTE_CRASH": "worker.after-commit"})
     assert killed.code == -signal.SIGKILL, str(killed)
     with closed(root.database):
-        done = line.run(branch, *TAKE)
+        done = line.here(branch, *TAKE)
         assert done.code == 0, str(done)
         branch.database.execute("insert into a values (3)")
         line.tick(branch)
@@ -318,5 +318,5 @@ def test_a_worker_that_is_unregistered_while_it_runs_names_the_way_that_keeps_it
     process.send(signal.SIGTERM)
     assert process.wait() == 0
     # Now the cause is that no worker runs.
-    done = line.run(leaf, "wait-sync", "--timeout", "1")
+    done = line.here(leaf, "wait-sync", "--timeout", "1")
     assert "NOT RUNNING" in done.err, str(done)

@@ -38,7 +38,7 @@ def _written(line: Line, root: LineNode, branch: LineNode, leaf: LineNode, numbe
 
 
 def _refused(line: Line, node: LineNode, *more: str) -> Done:
-    done = line.run(node, "worker", *more)
+    done = line.here(node, "worker", *more)
     assert done.code == 3, str(done)
     return done
 
@@ -59,11 +59,11 @@ def test_a_leaf_below_a_branch_from_its_backup_continues_without_a_copy(line: Li
     # The leaf is ahead of its provider for now.
     assert "it is older than the data" in _refused(line, leaf, "--once").err
     assert "--rewind" in _hint(_refused(line, branch, "--once"))
-    rewound = line.run(branch, "worker", "--rewind")
+    rewound = line.here(branch, "worker", "--rewind")
     assert rewound.code == 0, str(rewound)
     line.once(branch)
     assert "worker --rewind" in _hint(_refused(line, leaf, "--once"))
-    rewound = line.run(leaf, "worker", "--rewind")
+    rewound = line.here(leaf, "worker", "--rewind")
     assert rewound.code == 0, str(rewound)
     _written(line, root, branch, leaf, 3)
     for node in (branch, leaf):
@@ -102,7 +102,7 @@ def test_nodes_past_the_end_of_a_dump_are_named_with_what_works(line: Line) -> N
         "update pgq.cluster_identity set row_xmin = 0, system_identifier = 0"
     )
     rebase.rebase(root.database.dsn)
-    moved = line.run(root, "move-node", "root", root.database.dsn)
+    moved = line.here(root, "move-node", "root", root.database.dsn)
     assert moved.code == 0, str(moved)
     assert "node branch cannot continue at tick" in moved.err
     assert "node leaf" not in moved.err
@@ -112,5 +112,5 @@ def test_nodes_past_the_end_of_a_dump_are_named_with_what_works(line: Line) -> N
     drops = re.findall(r"londiste (drop-node) (\w+)", hint)
     assert [name for _, name in drops] == ["leaf", "branch"]
     for drop in drops:
-        done = line.run(root, *drop)
+        done = line.here(root, *drop)
         assert done.code == 0, str(done)

@@ -92,7 +92,7 @@ def halted(line: Line, node: LineNode, event: int) -> None:
     assert line.position(node) == before
 
 
-@pytest.mark.parametrize("kind", only(FORGED, "EXECUTE", "londiste.add-table"))
+@pytest.mark.parametrize("kind", only(FORGED, "EXECUTE"))
 def test_a_forged_event_halts_a_leaf_and_a_branch(line: Line, forger: str, kind: str) -> None:
     root = line.nodes["root"]
     branch = below(line, "branch", NodeType.BRANCH, root)

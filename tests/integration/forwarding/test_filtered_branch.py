@@ -212,6 +212,7 @@ def test_rows_enter_and_leave_below_a_branch_that_filters(
         assert run(line, node, "compare")
 
 
+@pytest.mark.slow
 def test_another_filter_in_place_brings_and_takes_rows_below_it_too(line: Line) -> None:
     root = line.node("root", NodeType.ROOT, schema=FILTERED)
     branch = line.node("branch", NodeType.BRANCH, root, schema=FILTERED, obfuscator_key=KEY)

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from londiste.cascade.model import NodeType
+from londiste.pgq import consumers
 from tests.fixtures.line import QUEUE, Command, Line
 from tests.fixtures.one_file import OneFile
 from tests.support.scenarios.processes import Process
@@ -143,8 +144,8 @@ def test_a_consumer_shows_its_position_and_its_batches(line: Line) -> None:
     root = line.node("root", NodeType.ROOT)
     dsn = root.database.dsn
     argv = [sys.executable, "-c", READER, "--db", dsn]
-    assert line.processes.run([*argv, "--register"]).code == 0
-    root.database.execute("select pgq.register_consumer(%s, 'another')", QUEUE)
+    for name in ("reader", "another"):
+        root.database.execute("select pgq.register_consumer(%s, %s)", QUEUE, name)
     options = ["--set", "metrics=127.0.0.1:0", "--set", "poll_interval=0.1"]
     reader = line.processes.start("reader", [*argv, *options, "--set", "metrics_max_lag=0.5"])
     url = base(reader, line)
@@ -168,7 +169,7 @@ def test_a_consumer_shows_its_position_and_its_batches(line: Line) -> None:
     line.tick()
     reader.send(signal.SIGCONT)
     line.wait(lambda: get(f"{url}/readyz") == (200, "ok\n"), "readiness again")
-    assert line.processes.run([*argv, "--pause"]).code == 0
+    consumers.pause_consumer(root.database.connect(), QUEUE, "reader")
     paused = (503, "consumer reader: paused\n")
     line.wait(lambda: get(f"{url}/readyz") == paused, "that it is paused")
     assert reader.stop() == 0
@@ -223,6 +224,7 @@ def test_a_lake_and_a_dispatcher_into_files_show_their_consumers(
     assert daemon.stop() == 0
 
 
+@pytest.mark.slow
 def test_run_shows_the_histograms_of_its_children(line: Line, one_file: OneFile) -> None:
     more = '\n[tables]\ninclude = ["public.*"]\n[worker]\nengine = "local"\npoll_interval = 0.1\n'
     job = '[dispatchers.spread]\nnode = "n1"\ntable_filter = "idle.t"\nconsumer_name = "spread"\n'

@@ -24,6 +24,7 @@ from londiste.install.source import load
 from londiste.replicate.databases import node_of
 from tests.fixtures.cluster import Database
 from tests.fixtures.sources import ledger_rows, psql, write_component
+from tests.support.suite.slow import first
 from tests.upgrade.catalog import shape
 
 COMPONENTS = list(load())
@@ -223,7 +224,7 @@ def test_the_owner_of_a_database_needs_no_superuser(pgq_db: Database, database: 
         database.execute(f'drop role "{database.name}"')
 
 
-@pytest.mark.parametrize("version", [15, pytest.param(16, marks=pytest.mark.slow), 18])
+@pytest.mark.parametrize("version", first([15, 16, 18]))
 def test_psql_runs_the_script_and_then_nothing_is_left_to_do(
     version: int, new_cluster: Callable[..., Any]
 ) -> None:

@@ -21,6 +21,7 @@ from tests.integration.consumer.test_movers import (
     splitter,
     target,
 )
+from tests.support.suite.slow import first, only
 
 __all__ = ["source", "target"]
 
@@ -50,7 +51,9 @@ def node(target: Database) -> Database:
     return target
 
 
-@pytest.mark.parametrize(("kind", "table"), FORGED)
+@pytest.mark.parametrize(
+    ("kind", "table"), only(FORGED, FORGED[0], FORGED[4], FORGED[5], FORGED[8])
+)
 def test_the_mover_stops_at_an_event_that_is_for_administrators(
     source: Database, node: Database, kind: str, table: str | None
 ) -> None:
@@ -95,7 +98,7 @@ def test_the_hint_leaves_the_event_out_and_keeps_the_condition(
     assert "x" not in [row[1] for row in arrived(node)]
 
 
-@pytest.mark.parametrize("engine", ["process", "local"])
+@pytest.mark.parametrize("engine", first(["process", "local"]))
 def test_the_splitter_stops_at_a_row_change_for_a_node(
     source: Database, node: Database, engine: str
 ) -> None:

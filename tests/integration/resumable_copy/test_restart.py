@@ -48,7 +48,6 @@ def altered(nodes: Nodes, *statements: str) -> Stepped:
             "alter table public.a add w text default 'there'",
             "alter table public.a add w timestamptz default clock_timestamp()",
         ],
-        2,
     ),
 )
 def test_changed_columns_restart_the_copy(nodes: Nodes, statement: str) -> None:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 
 import psycopg
+import pytest
 
 from tests.integration.standby.conftest import Pair
 from tests.support.waiting import wait_for
@@ -64,6 +65,7 @@ def test_a_standby_that_is_down_or_killed_costs_no_row(pair: Make) -> None:
     assert found.same()
 
 
+@pytest.mark.slow
 def test_a_standby_killed_in_the_middle_of_a_batch(pair: Make) -> None:
     found = pair()
     worker = found.started()
@@ -113,7 +115,7 @@ def test_another_server_another_database_and_one_that_does_not_answer_are_refuse
     for number, (dsn, reason) in enumerate(others.items()):
         found.configure(dsn)
         tick = found.write(number * 10, 10)
-        done = found.line.run(found.leaf, "worker", "--once")
+        done = found.line.here(found.leaf, "worker", "--once")
         assert done.code == 0 and found.line.position(found.leaf) == tick, str(done)
         assert re.search(reason, done.err), done.err
         assert "; reading from node root" in done.err

@@ -43,7 +43,7 @@ def synced(found: Pair) -> bool:
 @pytest.mark.parametrize(
     "alone",
     [
-        pytest.param(False, id="together"),
+        pytest.param(False, id="together", marks=pytest.mark.slow),
         # One that nobody writes is in the test of rows that the root reads.
         pytest.param(True, id="alone", marks=pytest.mark.slow),
     ],
@@ -118,8 +118,8 @@ def test_a_copy_reads_the_provider_where_the_standby_is_another_one_paused_or_do
     copied()
     found.configure(read_from_wait=0.1)
     found.standby.pause()
-    assert found.line.run(found.leaf, "resync", "public.t").code == 0
+    assert found.line.here(found.leaf, "resync", "public.t").code == 0
     copied()
     found.standby.kill()
-    assert found.line.run(found.leaf, "resync", "public.t").code == 0
+    assert found.line.here(found.leaf, "resync", "public.t").code == 0
     copied()

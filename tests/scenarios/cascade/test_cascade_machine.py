@@ -124,6 +124,7 @@ def test_a_life_with_all_that_matters(stage: Stage) -> None:
     assert told["switchover interrupted"], told
 
 
+@pytest.mark.slow
 def test_a_lost_root_has_one_successor(stage: Stage) -> None:
     life = Life(stage, collections.Counter())
     life.begin()
@@ -203,6 +204,7 @@ def test_a_table_that_is_removed_during_a_switchover_is_missed(stage: Stage) -> 
         life.finish()
 
 
+@pytest.mark.slow
 def test_an_old_root_has_no_event_of_its_own(stage: Stage) -> None:
     """Its worker publishes what it knows in the midst of a switchover."""
     told: collections.Counter[str] = collections.Counter()

@@ -79,6 +79,7 @@ KEYS = (
 PENDING = "select count(*) from londiste.pending_fkeys"
 
 
+@pytest.mark.slow
 def test_foreign_keys_come_back_behind_a_merge_and_behind_a_switchover(combined: Combined) -> None:
     for place in (*PARTS, "first", "second"):
         combined.at[place].execute(

@@ -95,7 +95,7 @@ CASES = [
 
 @pytest.mark.parametrize(
     ("name", "fault", "stride"),
-    [(*case, 3) for case in SHORT]
+    [(*case, 5) for case in SHORT]
     + [pytest.param(*case, 1, marks=pytest.mark.slow) for case in CASES],
 )
 def test_a_change_that_is_interrupted_again_and_again(

@@ -120,11 +120,18 @@ def notified(watched: Watched) -> Iterator[Notified]:
 RESTARTED = {"event_halts", "server_is_down"}
 
 
-#: Of two outages of one finding one: a process that was killed is as quiet as one that stands.
-TWINS = {"worker_is_stopped_by_a_signal", "ticker_is_stopped_by_a_signal"}
+#: The findings of the others have tests of their own in tests/integration.
+QUICK = (
+    "worker_is_killed",
+    "ticker_is_killed",
+    "consumer_is_killed",
+    "server_is_down",
+    "event_halts",
+    "copy_fails",
+)
 
 
-@pytest.mark.parametrize("name", only(OUTAGES, *(name for name in OUTAGES if name not in TWINS)))
+@pytest.mark.parametrize("name", only(OUTAGES, *QUICK))
 def test_an_outage_is_not_ok(
     watched: Watched, command: Command, notified: Notified, name: str
 ) -> None:

@@ -16,6 +16,7 @@ from londiste.pgq import queues
 from tests.fixtures.cluster import Database
 from tests.support.programs.consumer_scene import ORDINARY, QUEUE, scene
 from tests.support.scenarios.processes import Processes, is_stopped
+from tests.support.suite.slow import first
 from tests.support.waiting import wait_for
 
 PLACES = {
@@ -24,7 +25,7 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize("delivery", PLACES, ids=[each.name for each in PLACES])
+@pytest.mark.parametrize("delivery", first(PLACES), ids=[each.name for each in PLACES])
 def test_a_paused_process_does_not_move_what_another_one_has_done(
     delivery: Delivery,
     pgq_db: Database,
@@ -57,7 +58,7 @@ def test_a_paused_process_does_not_move_what_another_one_has_done(
 
 
 @pytest.mark.parametrize(
-    "delivery", [Delivery.ONCE_PER_EVENT, Delivery.EXACTLY_ONCE_ELSEWHERE_BY_BATCH]
+    "delivery", first([Delivery.ONCE_PER_EVENT, Delivery.EXACTLY_ONCE_ELSEWHERE_BY_BATCH])
 )
 def test_numbers_of_a_queue_that_was_created_again_are_not_taken_for_the_old_ones(
     delivery: Delivery,

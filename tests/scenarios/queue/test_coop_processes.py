@@ -57,7 +57,6 @@ PLACES: dict[Delivery, tuple[str, ...]] = {
 CHEAP = {
     (Delivery.EXACTLY_ONCE_HERE, "consumer.mid-batch:2", "STOP"),
     (Delivery.AT_LEAST_ONCE, "consumer.processed", "KILL"),
-    (Delivery.ONCE_PER_EVENT, "consumer.after-mark:2", "KILL"),
 }
 CASES = [
     pytest.param(

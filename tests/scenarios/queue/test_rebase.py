@@ -6,24 +6,24 @@ consumers read there, those of the restored and rebased one must read, in the sa
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
-import os
 import random
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
 
+from londiste.cli import cli
+from londiste.cli.errors import run
 from londiste.db.connection import Connection
 from londiste.embedded.postgres import Cluster
 from londiste.errors import InstallError, LockTimeout
 from londiste.pgq import queues, rebase
 from tests.fixtures.cluster import Database, Server, create_database, start_server, wanted_version
 from tests.fixtures.restore import dump, dump_file, restore, restore_file, use_up_ids
-from tests.support.programs import forked
 from tests.support.queue_steps import (
     consume,
     data_of,
@@ -33,6 +33,7 @@ from tests.support.queue_steps import (
     tick,
     value,
 )
+from tests.support.scenarios.processes import Done
 
 CONSUMERS = ("slow", "middle", "fast")
 
@@ -250,7 +251,7 @@ def test_a_copy_on_the_same_server_needs_no_rebase(make: Callable[..., Database]
     assert rebase.rebase(target.dsn) == []
 
 
-def test_explaining_changes_nothing(make: Callable[..., Database]) -> None:
+def test_explaining_changes_nothing_and_the_ticker_stops(make: Callable[..., Database]) -> None:
     source, target = make("young", pgq=True), make("old")
     lived_in(source)
     restore(dump(source), target)
@@ -259,6 +260,11 @@ def test_explaining_changes_nothing(make: Callable[..., Database]) -> None:
     assert row.queue == "q" and row.reason == "the database was restored from another server"
     assert row.ticks == len(before) and row.events and row.events > 5
     assert target.execute("table pgq.tick") == before
+    # The ticker stops with the remedy.
+    with pytest.raises(InstallError) as caught:
+        queues.ticker(target.connect())
+    assert caught.value.exit_code == 4
+    assert "londiste queue rebase" in caught.value.hint
 
 
 def test_it_waits_for_writers_and_gives_up_in_time(make: Callable[..., Database]) -> None:
@@ -317,21 +323,12 @@ def test_a_server_that_is_too_young_is_told_to_age(
         assert consume(new) == [str(number)]
 
 
-def test_the_ticker_stops_with_the_remedy(make: Callable[..., Database]) -> None:
-    source, target = make("young", pgq=True), make("old")
-    lived_in(source)
-    restore(dump(source), target)
-    with pytest.raises(InstallError) as caught:
-        queues.ticker(target.connect())
-    assert caught.value.exit_code == 4
-    assert "londiste queue rebase" in caught.value.hint
-
-
-def command(
-    database: Database, *options: str, name: str = "rebase"
-) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "londiste", "queue", name, "--db", database.dsn, *options]
-    return forked.run(argv, env=os.environ, timeout=60)
+def command(database: Database, *options: str, name: str = "rebase") -> Done:
+    words = ("queue", name, "--db", database.dsn, *options)
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = run(cli, [*words])
+    return Done(words, code, out.getvalue(), err.getvalue())
 
 
 def test_the_command_explains_does_and_has_nothing_more_to_do(
@@ -341,14 +338,14 @@ def test_the_command_explains_does_and_has_nothing_more_to_do(
     lived_in(source)
     restore(dump(source), target)
     watched = command(target, "--check", name="status")
-    assert (watched.returncode, "queue rebase" in watched.stdout) == (2, True), watched
-    explained = json.loads(command(target, "--dry-run", "--json").stdout)["queues"]
+    assert (watched.code, "queue rebase" in watched.out) == (2, True), watched
+    explained = json.loads(command(target, "--dry-run", "--json").out)["queues"]
     assert [(row["queue"], row["events"] > 0) for row in explained] == [("q", True)]
-    done = json.loads(command(target, "--json").stdout)["queues"]
+    done = json.loads(command(target, "--json").out)["queues"]
     assert done[0]["generation"] == target.value("select pgq.queue_generation('q')::text")
-    assert command(target, "--check", name="status").returncode < 2
+    assert command(target, "--check", name="status").code < 2
     again = command(target)
-    assert (again.returncode, again.stdout) == (0, "")
-    assert "nothing to do" in again.stderr
+    assert (again.code, again.out) == (0, "")
+    assert "nothing to do" in again.err
     wrong = command(target, "--lock-timeout", "0")
-    assert wrong.returncode == 2 and wrong.stderr.startswith("error: --lock-timeout")
+    assert wrong.code == 2 and wrong.err.startswith("error: --lock-timeout")

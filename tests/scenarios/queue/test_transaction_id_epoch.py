@@ -123,6 +123,7 @@ def test_nothing_is_lost_or_twice_across_the_border_of_an_epoch(at_the_border: C
     database.drop()
 
 
+@pytest.mark.slow
 def test_a_queue_is_made_and_rebased_in_a_later_epoch(at_the_border: Cluster) -> None:
     source = create_database(at_the_border, pgq=True)
     conn = source.connect()

@@ -79,6 +79,7 @@ def test_two_queues_are_one_replication_until_they_are_removed_without_a_trace(
     assert "nothing to remove" in command.run("--remove").err
 
 
+@pytest.mark.slow
 def test_saved_files_run_both_queues(cascade: Cascade) -> None:
     source, target = cascade.make_database(), cascade.make_database()
     source.execute(SCHEMA)

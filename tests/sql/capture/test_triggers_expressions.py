@@ -94,7 +94,7 @@ def test_expressions_run_with_the_rights_of_the_writer(app: Session) -> None:
         app.execute("drop role fix_clerk")
 
 
-@pytest.mark.parametrize("trigger", only([*TRIGGERS, "own capture"], "logutriga", "own capture"))
+@pytest.mark.parametrize("trigger", only([*TRIGGERS, "own capture"], "own capture"))
 @pytest.mark.parametrize(
     ("expression", "expected"),
     [

@@ -9,6 +9,7 @@ import pytest
 
 from tests.fixtures.cluster import Database
 from tests.fixtures.nodes import make_leaf, make_root, ret
+from tests.support.suite.slow import first
 
 ADD = "londiste.local_add_seq"
 BIG = 2**63 - 1
@@ -148,7 +149,9 @@ def test_how_far_ahead_is_published(
     assert found == value
 
 
-@pytest.mark.parametrize("kind", ["", "increment -1", "increment 7", "as int2", "as int2 cycle"])
+@pytest.mark.parametrize(
+    "kind", first(["increment -1", "as int2 cycle", "", "increment 7", "as int2"], 2)
+)
 def test_whoever_takes_over_hands_out_new_values(
     pgq_db: Database, new_database: Callable[..., Database], kind: str
 ) -> None:
