@@ -213,7 +213,7 @@ with psycopg.connect(sys.argv[1], autocommit=True, application_name="to be kille
 """
 
 
-@pytest.mark.parametrize("form", ["row", "statement"])
+@pytest.mark.parametrize("form", first(["statement", "row"]))
 def test_writers_that_are_killed_leave_whole_transactions(pair: Pair, form: str) -> None:
     case = Case(
         0,

@@ -90,6 +90,7 @@ def test_rows_written_after_the_snapshot_stay_out(carrier: Engine, pair: Pair) -
     assert pair.target.execute(ROWS) == before
 
 
+@LOCAL_FIRST
 def test_a_copy_that_runs_twice_leaves_the_rows_once(carrier: Engine, pair: Pair) -> None:
     with_rows(pair, 1000)
     spec = pair.spec(TABLE, chunk_bytes=64 * 1024)
@@ -100,6 +101,7 @@ def test_a_copy_that_runs_twice_leaves_the_rows_once(carrier: Engine, pair: Pair
     assert in_target(pair) == 1000
 
 
+@LOCAL_FIRST
 def test_a_superseded_attempt_writes_nothing(carrier: Engine, pair: Pair) -> None:
     with_rows(pair, 100)
     spec = pair.spec(TABLE)
@@ -190,6 +192,7 @@ def test_a_failing_source_is_reported_and_nothing_of_its_chunk_stays(
     assert marks(pair) == 0
 
 
+@LOCAL_FIRST
 def test_a_failing_target_is_reported_and_nothing_of_its_chunk_stays(
     carrier: Engine, pair: Pair
 ) -> None:

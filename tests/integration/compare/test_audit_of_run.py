@@ -35,9 +35,8 @@ def audits(node: dict[str, Any]) -> list[str]:
     return [one["life"] for one in node["daemons"] if one["kind"] == "audit"]
 
 
-@pytest.mark.parametrize(
-    "to_the_end", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["killed", "to the end"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("to_the_end", [False, True], ids=["killed", "to the end"])
 def test_run_audits_a_node_is_killed_and_is_switched_off(
     one_file: OneFile, program: Callable[..., Program], to_the_end: bool
 ) -> None:

@@ -284,7 +284,7 @@ def test_an_equal_table_that_ddl_has_rewritten_ends_the_finding(
     # A type that rounds the root's values.
     pair[0].database.execute("alter table t drop yours, add n numeric default 1.26")
     leaf.database.execute("alter table t add n numeric(4,1) default 1.3")
-    done = line.here(leaf, "compare", "t")
+    done = line.run(leaf, "compare", "t")
     assert done.code == 0 and leaf.database.execute(found)
     assert (
         "table public.t: columns compared only as far as their types on this node keep the values"
@@ -298,12 +298,12 @@ def test_an_equal_table_that_ddl_has_rewritten_ends_the_finding(
     made = "add g int generated always as (id * {}) stored"
     pair[0].database.execute(f"alter table t {made.format(2)}")
     leaf.database.execute(f"alter table t alter n type numeric using 1.26, {made.format(3)}")
-    done = line.here(leaf, "compare", "t")
+    done = line.run(leaf, "compare", "t")
     assert done.code == 0 and leaf.database.execute(found)
     assert "generated columns not compared, their expressions differ: g" in done.err
     assert "other expressions than on the root: g; give them the expressions of the" in done.err
     leaf.database.execute(f"alter table t drop g, {made.format(2)}")
-    assert "the finding of this node has ended" in line.here(leaf, "compare", "t").err
+    assert "the finding of this node has ended" in line.run(leaf, "compare", "t").err
 
 
 def test_a_table_without_columns_is_counted(line: Line, pair: tuple[LineNode, LineNode]) -> None:

@@ -301,6 +301,7 @@ def test_known_differences_stay_known_while_a_changed_table_is_compared_again(
     assert answer(line, leaf, *again)["coverage"]["differing"] == 0
 
 
+@pytest.mark.slow
 def test_a_copy_ends_differences_that_are_known_of_an_earlier_form(
     line: Line, pair: tuple[LineNode, LineNode]
 ) -> None:
@@ -395,6 +396,7 @@ def test_a_table_that_is_being_copied_comes_later(line: Line) -> None:
             ready(settings, conn)
 
 
+@pytest.mark.slow
 def test_an_audit_ends_when_it_is_asked_to(line: Line, pair: tuple[LineNode, LineNode]) -> None:
     _, leaf = pair
     process = line.processes.start(

@@ -181,6 +181,7 @@ def test_a_table_that_cannot_be_compared_does_not_stop_the_others(line: Line) ->
     assert audited["public.a"]["compared"] == 0
 
 
+@pytest.mark.slow
 def test_a_table_that_is_missing_here_does_not_stop_the_others(line: Line) -> None:
     schema = "create table a (id int primary key); create table b (id int primary key, v text)"
     root = line.node("root", NodeType.ROOT, schema=schema)

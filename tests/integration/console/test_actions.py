@@ -239,6 +239,7 @@ def test_rows_that_differ_are_repaired_after_the_steps_were_shown(
     page.get_by_role("alert").wait_for()
 
 
+@pytest.mark.slow
 def test_dead_letters_are_retried(pair: Pair, acting: str, browse: Browse) -> None:
     database = pair.root.database
     with database.connect(autocommit=False) as conn:
@@ -270,6 +271,7 @@ def test_dead_letters_are_retried(pair: Pair, acting: str, browse: Browse) -> No
     database.execute("select pgq.unregister_consumer(%s, 'reader')", QUEUE)
 
 
+@pytest.mark.slow
 def test_a_branch_becomes_the_root_after_its_steps_were_shown(
     pair: Pair, acting: str, browse: Browse
 ) -> None:

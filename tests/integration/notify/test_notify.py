@@ -43,6 +43,7 @@ def hook() -> Iterator[Receiver]:
         yield found
 
 
+@pytest.mark.slow
 def test_run_notifies_and_survives_a_webhook_that_fails_and_a_kill(
     one_file: OneFile, program: Callable[..., Program], hook: Receiver, tmp_path: Path
 ) -> None:

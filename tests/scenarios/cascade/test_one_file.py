@@ -111,7 +111,7 @@ def change_under_writes(
         ]
     )
     with writing(file.db["n1"].dsn):
-        assert file.killed_at_each_step("apply") >= len(found)
+        assert file.killed_again_and_again("apply") >= len(found)
         runs.signal(signal.SIGHUP)
         runs.says("reloaded the settings: 0 stopped, 0 started")
         for name in after:
@@ -184,7 +184,7 @@ def test_a_moved_node_a_sequence_and_a_removed_leaf_survive_every_kill(
     ]
     with writing(one_file.db["n1"].dsn):
         arguments = ("apply", "--allow-remove", "--allow-resync")
-        assert one_file.killed_at_each_step(*arguments) >= len(found)
+        assert one_file.killed_again_and_again(*arguments) >= len(found)
         runs.signal(signal.SIGHUP)
         runs.says("reloaded the settings: 1 stopped, 0 started")
         for name in after:

@@ -283,6 +283,7 @@ def test_a_daemon_that_cannot_work_says_so_to_whoever_starts_it(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_daemon_goes_into_the_background_once(own_cascade: Cascade, tmp_path: Path) -> None:
     cascade = own_cascade
     _, leaf = _root_and_leaf(cascade)

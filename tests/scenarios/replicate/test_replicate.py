@@ -79,6 +79,7 @@ def test_a_live_replication_follows_and_a_repeated_command_adds_tables(cascade: 
     assert "public.customer" in refused.err and "truncate" in refused.err
 
 
+@pytest.mark.slow
 def test_a_database_of_another_encoding_is_replicated(cascade: Cascade, cluster: Server) -> None:
     more = "encoding 'LATIN1' locale 'C' template template0"
     source = odd_database(cascade, "old shop", cluster, more)
