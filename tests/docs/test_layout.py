@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 from collections import Counter
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -55,6 +56,7 @@ def module_name(path: Path) -> str:
 MODULE_PATHS = {module_name(path): path for path in PACKAGE.rglob("*.py")}
 
 
+@cache
 def imported(path: Path) -> set[str]:
     """Modules of the program that a module imports: anywhere in it, also for types only."""
     found: set[str] = set()

@@ -14,6 +14,7 @@ from tests.fixtures.sinks import SINK_POINTS, Sink
 from tests.fixtures.spark import run_query
 from tests.fixtures.stream import Stream
 from tests.support import killed_sinks
+from tests.support.suite.slow import first
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -74,12 +75,12 @@ class Writer:
         assert self.sink.staged() == []
 
 
-def test_a_stream_is_merged_once_whatever_is_killed(sink: Sink) -> None:
+@pytest.mark.parametrize("point", first(["sink.mid-commit", "sink.after-commit"]))
+def test_a_stream_is_merged_once_whatever_is_killed(sink: Sink, point: str) -> None:
     writer = Writer(sink, 1)
-    for point in ("sink.mid-commit", "sink.after-commit"):
-        writer.feed()
-        assert sink.run_killed(point, sink.frame(), format="pgq_table_killed", table="t")
-        writer.check()
+    writer.feed()
+    assert sink.run_killed(point, sink.frame(), format="pgq_table_killed", table="t")
+    writer.check()
 
 
 @pytest.mark.slow

@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 import signal
 
+import pytest
+
 from londiste.cascade.model import NodeType
 from tests.fixtures.line import QUEUE, Line, LineNode
 from tests.integration.copy.test_cancel_copy import BUILDING, SLOW
@@ -48,6 +50,7 @@ def order(line: Line, leaf: LineNode, *args: str) -> None:
     assert done.code == 0, str(done)
 
 
+@pytest.mark.slow
 def test_a_paused_copy_that_is_killed_goes_on_from_elsewhere_after_many_rotations(
     line: Line,
 ) -> None:

@@ -78,6 +78,7 @@ def _set_back(combined: Combined) -> None:
     one.execute("delete from t where id = 2; insert into t values ('one', 100, 'new')")
 
 
+@pytest.mark.slow
 def test_the_hints_of_a_restored_source_end_with_its_rows(
     combined: Combined, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -17,6 +17,7 @@ from tests.support.stepped import Stepped
 from tests.support.suite.slow import first
 
 
+@pytest.mark.slow
 def test_rows_that_move_between_the_chunks_arrive_once(nodes: Nodes) -> None:
     fill(nodes, A)
 
@@ -250,6 +251,7 @@ def test_a_table_that_is_to_be_copied_again_is_not_resumed(nodes: Nodes) -> None
     assert len(engine.specs[1].chunks) == len(engine.specs[0].chunks)
 
 
+@pytest.mark.slow
 def test_cancelled_copy_resumes_afterwards(nodes: Nodes) -> None:
     fill(nodes, A)
     asked = []
