@@ -372,7 +372,7 @@ def test_a_node_restored_from_a_backup_begins_where_it_is(line: Line) -> None:
     done = line.here(leaf, "worker", "--once")
     assert done.code == 3, str(done)
     assert all(way in done.err for way in ("worker -s", "run -s", "--rewind"))
-    refused = line.here(leaf, "worker", "--rewind", "-d")
+    refused = line.run(leaf, "worker", "--rewind", "-d")
     assert refused.code == 2 and "--rewind; londiste" in refused.err, str(refused)
     assert line.error(leaf)
     moved = line.here(leaf, "worker", "--rewind")

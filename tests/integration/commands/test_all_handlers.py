@@ -226,11 +226,11 @@ def test_every_handler_copies_and_replays_under_kill(
         here, there = asked(leaf, case.here, case), asked(root, case.there, case)
         assert here == there != [], case.table
     line.start(leaf)
-    done = line.here(leaf, "compare")
+    done = line.run(leaf, "compare")
     assert done.code == 0, str(done)
     for case in CASES:
         if case.compare and case.handler in ("nop", "direct", "daily_field", "dispatch"):
-            assert line.here(leaf, "compare", case.table).code == case.compare
+            assert line.run(leaf, "compare", case.table).code == case.compare
 
 
 def asked(node: LineNode, text: str, case: Case) -> list[Any]:

@@ -24,7 +24,7 @@ def nodes(line: Line) -> tuple[LineNode, LineNode]:
 
 
 def must(line: Line, node: LineNode, *args: str) -> str:
-    done = line.here(node, *args)
+    done = line.run(node, *args)
     assert done.code == 0, str(done)
     return done.out
 
@@ -44,9 +44,9 @@ def test_nop_leaves_the_rows_alone_until_the_handler_is_changed(
     line.wait_position(leaf, line.tick())
     assert leaf.database.execute("select id, v from a") == [(1, "mine")]
     assert leaf.database.execute("select id from b") == [(1,)]
-    assert line.here(leaf, "compare").code == 0
+    assert line.run(leaf, "compare").code == 0
     for command in ("resync", "compare"):
-        done = line.here(leaf, command, "a")
+        done = line.run(leaf, command, "a")
         assert done.code == 3
         assert "its rows" in done.err
     must(line, leaf, "change-handler", "a")
@@ -101,7 +101,7 @@ def test_rules_that_no_type_of_the_column_takes_are_refused_before_the_copy(
         return ["a", "--handler", "obfuscate", "--handler-arg", f"rules={json.dumps(rules)}"]
 
     for name, rule in wrong.items():
-        done = line.here(leaf, "add-table", *given({"id": "keep", name: rule}))
+        done = line.run(leaf, "add-table", *given({"id": "keep", name: rule}))
         assert done.code == 2
         assert f"column {name} is {types[name].replace('varchar', 'character varying')}" in done.err
     must(line, leaf, "add-table", *given(right))
@@ -121,7 +121,7 @@ def test_a_table_whose_copy_fails_is_corrected_by_adding_it_again(
     )
     hints = {"a": "londiste remove-table public.a, then londiste add-table", "b": "wait-sync"}
     for table, hint in hints.items():
-        done = line.here(leaf, "change-handler", table, "--handler", "nop")
+        done = line.run(leaf, "change-handler", table, "--handler", "nop")
         assert done.code == 3
         assert hint in done.err
         assert ("E1: no array" in done.err) is (table == "a")
@@ -136,7 +136,7 @@ def test_a_virtual_table_need_not_be_there(line: Line, nodes: tuple[LineNode, Li
     line.tick()
     line.once(leaf)
     assert line.position(leaf) > 1
-    done = line.here(leaf, "change-handler", "a")
+    done = line.run(leaf, "change-handler", "a")
     assert done.code == 2
     assert "does not exist" in done.err
     leaf.database.execute("create table a (id int primary key, v text)")
@@ -230,7 +230,7 @@ def test_the_worker_stops_at_a_handler_that_it_does_not_know(
     )
     root.database.execute("insert into a values (1, 'x')")
     tick = line.tick()
-    done = line.here(leaf, "worker", "--once")
+    done = line.run(leaf, "worker", "--once")
     assert done.code != 0
     assert "unknown handler rot13" in done.err
     assert line.position(leaf) < tick
@@ -245,7 +245,7 @@ def test_nobody_can_copy_from_a_branch_that_keeps_no_rows(
     below = line.node("below", NodeType.LEAF, branch, schema=SCHEMA)
     line.add(root, "a")
     must(line, branch, "add-table", "a", "--handler", "vtable")
-    done = line.here(below, "add-table", "a")
+    done = line.run(below, "add-table", "a")
     assert done.code == 3
     assert "stores no rows" in done.err
     must(line, below, "add-table", "a", "--expect-sync")

@@ -43,7 +43,7 @@ def test_no_value_passes_by_a_handler_whose_options_are_not_known(
     root.database.execute("insert into people values (1, %s, 7)", SECRET)
     before = line.position(branch)
     line.tick()
-    done = line.here(branch, "worker", "--once")
+    done = line.run(branch, "worker", "--once")
     assert done.code != 0
     assert attrs.split("&")[0].removeprefix("handler=").replace("part", "shard") in done.err
     assert "hint:" in done.err
@@ -69,7 +69,7 @@ def test_masked_columns_stay_masked_whatever_trigger_of_londiste_3_wrote_them(
     line.tick()
     line.once(branch)
     rules = '{"id": "keep", "mail": "hash"}'
-    done = line.here(
+    done = line.run(
         branch,
         "change-handler",
         "people",
@@ -83,7 +83,7 @@ def test_masked_columns_stay_masked_whatever_trigger_of_londiste_3_wrote_them(
     root.database.execute("insert into people values (1, %s, 7)", SECRET)
     root.database.execute("update people set mail = mail || 'x'")
     line.tick()
-    done = line.here(branch, "worker", "--once")
+    done = line.run(branch, "worker", "--once")
     assert SECRET not in done.out + done.err
     assert SECRET not in str(branch.database.execute("select * from people"))
     assert (

@@ -23,7 +23,7 @@ def test_narrower_columns_are_named_and_added_all_the_same(line: Line) -> None:
     line.add(root, "t")
     args = ("add-table", "t", "--dest-table", "copy_of_t", "--skip-columns", "dropped")
     for more in (("--dry-run",), ()):
-        done = line.here(leaf, *args, *more)
+        done = line.run(leaf, *args, *more)
         assert done.code == 0, str(done)
         told = [text for text in done.err.splitlines() if "warning: " in text]
         assert len(told) == 4, str(done)
@@ -42,15 +42,15 @@ def test_whole_row_wants_a_trigger_that_tells_the_old_row(line: Line) -> None:
         "root", NodeType.ROOT, schema="create table t (v text); create table k (id int primary key)"
     )
     for option, letter in (("--trigger", "logutriga"), ("--trigger-flags", "J")):
-        done = line.here(root, "add-table", "t", "--whole-row", option, letter)
+        done = line.run(root, "add-table", "t", "--whole-row", option, letter)
         assert done.code == 2, str(done)
         assert "does not work with a compatible trigger" in done.err
         assert "--trigger capture" in done.err
     assert root.database.value("select count(*) from londiste.table_info") == 0
     # Of a table with a key the option says nothing.
-    done = line.here(root, "add-table", "k", "--whole-row", "--trigger", "logutriga")
+    done = line.run(root, "add-table", "k", "--whole-row", "--trigger", "logutriga")
     assert done.code == 0, str(done)
     root.database.execute("insert into t select i from generate_series(1, 200000) i; analyze t")
-    done = line.here(root, "add-table", "t", "--whole-row")
+    done = line.run(root, "add-table", "t", "--whole-row")
     assert done.code == 0, str(done)
     assert "table public.t: about 200000 rows" in done.err

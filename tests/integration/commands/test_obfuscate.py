@@ -73,7 +73,7 @@ def test_no_original_value_comes_to_the_leaf(line: Line, mode: str) -> None:
     )
     line.add(root, "t", form="row")
     root.database.execute(WRITES.format(1, 300))
-    done = line.here(
+    done = line.run(
         leaf,
         "add-table",
         "t",
@@ -104,16 +104,16 @@ def test_no_original_value_comes_to_the_leaf(line: Line, mode: str) -> None:
     assert here(leaf) == expected(root)
     assert leaf.database.value("select count(*) from t where phone <> 'none'") == 0
     assert leaf.database.value("select way from londiste.get_large_batch('line')") == "job"
-    done = line.here(leaf, "compare")
+    done = line.run(leaf, "compare")
     assert done.code == 0, str(done)
     with psycopg.connect(leaf.database.dsn) as conn:
         conn.execute("set session_replication_role = replica")
         conn.execute("update t set mail = gen_random_uuid() where id = 60")
         conn.execute("delete from t where id = 61")
-    done = line.here(leaf, "compare")
+    done = line.run(leaf, "compare")
     assert (done.code, "differs: id='60': mail" in done.err) == (3, True), str(done)
     assert "0r1ginal" not in done.err
-    assert line.here(leaf, "repair", "--apply").code == 0
+    assert line.run(leaf, "repair", "--apply").code == 0
     assert here(leaf) == expected(root)
     found = everything(leaf)
     assert "0r1ginal" not in found
@@ -126,17 +126,17 @@ def test_a_worker_with_another_key_stops(line: Line) -> None:
     leaf = line.node("leaf", NodeType.LEAF, root, schema=LEAF, obfuscator_key="k3y-of-test")
     options = ("--handler", "obfuscate", "--handler-arg", f"rules={RULES}")
     line.configure(root, obfuscator_key="k3y-of-test")
-    assert "the root cannot change values" in line.here(root, "add-table", "t", *options).err
+    assert "the root cannot change values" in line.run(root, "add-table", "t", *options).err
     line.add(root, "t")
     assert (
         "reads column mail"
-        in line.here(leaf, "add-table", "t", *options, "--where", "mail is not null").err
+        in line.run(leaf, "add-table", "t", *options, "--where", "mail is not null").err
     )
-    assert line.here(leaf, "add-table", "t", "--expect-sync", *options).code == 0
+    assert line.run(leaf, "add-table", "t", "--expect-sync", *options).code == 0
     line.configure(leaf, obfuscator_key="another")
     root.database.execute(WRITES.format(1, 3))
     line.tick()
-    done = line.here(leaf, "worker", "--once")
+    done = line.run(leaf, "worker", "--once")
     assert done.code != 0
     assert "not the one that the table was added with" in done.err
     assert leaf.database.value("select count(*) from t") == 0
@@ -149,7 +149,7 @@ def test_shards_are_all_of_the_table_and_each_row_is_in_one(line: Line) -> None:
     leaves = []
     for nr in (0, 1):
         leaf = line.node(f"leaf{nr}", NodeType.LEAF, root, schema=SCHEMA)
-        done = line.here(
+        done = line.run(
             leaf,
             "add-table",
             "t",
@@ -170,14 +170,14 @@ def test_shards_are_all_of_the_table_and_each_row_is_in_one(line: Line) -> None:
     tick = line.tick()
     for leaf in leaves:
         line.wait_position(leaf, tick)
-        assert line.here(leaf, "compare").code == 0
+        assert line.run(leaf, "compare").code == 0
     parts = [leaf.database.execute("select t::text from t") for leaf in leaves]
     assert all(parts)
     assert sorted(parts[0] + parts[1]) == sorted(root.database.execute("select t::text from t"))
     for wrong in ("count=3", "nr=2"):
         name, _, value = wrong.partition("=")
         options = {"nr": "0", "count": "2", name: value}
-        done = line.here(
+        done = line.run(
             leaves[0],
             "change-handler",
             "t",

@@ -21,7 +21,7 @@ def _lost(line: Line) -> tuple[LineNode, LineNode]:
     root.database.execute("insert into a select nextval('a_id_seq') from generate_series(1, 60000)")
     root.database.execute("select londiste.root_check_seqs(%s)", QUEUE)
     line.add(root, "public.g")
-    done = line.here(root, "remove-table", "r")
+    done = line.run(root, "remove-table", "r")
     assert done.code == 0, str(done)
     root.database.execute(
         "select * from londiste.execute_start(%s, 'gap.sql', 'select 1', true)", QUEUE
@@ -34,13 +34,13 @@ def _lost(line: Line) -> tuple[LineNode, LineNode]:
 
 def test_the_registry_of_the_provider_is_copied_and_scripts_are_named(line: Line) -> None:
     _root, leaf = _lost(line)
-    refused = line.here(leaf, *FORCE)
+    refused = line.run(leaf, *FORCE)
     assert refused.code == 3, str(refused)
     assert "node root does not replicate public.r any more" in refused.err
     assert "londiste remove-table public.r" in refused.err
     assert leaf.database.value("select count(*) from londiste.table_info where merge_state = 'ok'")
-    assert line.here(leaf, "remove-table", "public.r").code == 0
-    done = line.here(leaf, *FORCE)
+    assert line.run(leaf, "remove-table", "public.r").code == 0
+    done = line.run(leaf, *FORCE)
     assert done.code == 0, str(done)
     assert "scripts of node root that this node has not run: gap.sql" in done.err
     listed = "select table_name, local from londiste.table_info order by 1"

@@ -95,11 +95,11 @@ def test_a_worker_moves_sequences_at_its_start(line: Line, command: Command) -> 
     for node in (root, one):
         assert command(node, "add-seq", "here").code == 0
     one.database.execute("drop sequence here; create sequence here")
-    done = line.here(one, "worker", "--once")
+    done = line.run(one, "worker", "--once")
     assert done.code == 0, str(done)
     assert "moved sequence public.here to its published value" in done.err
     assert one.database.value("select nextval('here')") == 30002
-    assert "moved sequence" not in line.here(one, "worker", "--once").err
+    assert "moved sequence" not in line.run(one, "worker", "--once").err
 
 
 def test_the_old_root_of_a_switchover_is_not_behind(line: Line, command: Command) -> None:

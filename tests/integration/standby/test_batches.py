@@ -115,7 +115,7 @@ def test_another_server_another_database_and_one_that_does_not_answer_are_refuse
     for number, (dsn, reason) in enumerate(others.items()):
         found.configure(dsn)
         tick = found.write(number * 10, 10)
-        done = found.line.here(found.leaf, "worker", "--once")
+        done = found.line.run(found.leaf, "worker", "--once")
         assert done.code == 0 and found.line.position(found.leaf) == tick, str(done)
         assert re.search(reason, done.err), done.err
         assert "; reading from node root" in done.err

@@ -107,14 +107,14 @@ def test_compare_reads_the_root_where_the_standby_lags_or_is_gone(pair: Make) ->
     found.started()
     found.line.wait_position(found.leaf, tick)
     found.standby.pause()
-    done = found.line.here(found.leaf, "compare")
+    done = found.line.run(found.leaf, "compare")
     assert done.code == 0 and "reading from the root" in done.err, str(done)
     assert "it has not replayed tick" in done.err
     found.standby.kill()
-    done = found.line.here(found.leaf, "compare")
+    done = found.line.run(found.leaf, "compare")
     assert done.code == 0 and "reading from the root" in done.err, str(done)
     found.configure(found.leaf.database.dsn)
-    done = found.line.here(found.leaf, "compare")
+    done = found.line.run(found.leaf, "compare")
     assert done.code == 0 and "not a standby of the provider" in done.err, str(done)
     assert "hint: correct read_from" in done.err
 

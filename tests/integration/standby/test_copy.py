@@ -118,8 +118,8 @@ def test_a_copy_reads_the_provider_where_the_standby_is_another_one_paused_or_do
     copied()
     found.configure(read_from_wait=0.1)
     found.standby.pause()
-    assert found.line.here(found.leaf, "resync", "public.t").code == 0
+    assert found.line.run(found.leaf, "resync", "public.t").code == 0
     copied()
     found.standby.kill()
-    assert found.line.here(found.leaf, "resync", "public.t").code == 0
+    assert found.line.run(found.leaf, "resync", "public.t").code == 0
     copied()

@@ -45,15 +45,15 @@ def test_a_ticker_with_the_settings_of_a_node_goes_into_the_background(
     root = line.node("root", NodeType.ROOT, schema=SCHEMA)
     pidfile = line.directory / "root.pid"
     line.configure(root, pidfile=str(pidfile), logfile=str(line.directory / "root.log"))
-    started = line.here(root, "ticker", "-d")
+    started = line.run(root, "ticker", "-d")
     assert started.code == 0, str(started)
     own = line.directory / "root.ticker.pid"
-    stopping: Callable[[], object] = lambda: line.here(root, "ticker", "-s")  # noqa: E731
+    stopping: Callable[[], object] = lambda: line.run(root, "ticker", "-s")  # noqa: E731
     request.addfinalizer(stopping)
     wait_for(lambda: running(own), what="the ticker")
     assert not pidfile.exists(), "it is the worker's"
     # Who stops the worker does not stop the ticker.
-    assert line.here(root, "worker", "-s").code != 0
+    assert line.run(root, "worker", "-s").code != 0
     assert running(own)
-    assert line.here(root, "ticker", "-s").code == 0
+    assert line.run(root, "ticker", "-s").code == 0
     wait_for(lambda: running(own) is None, what="its end")

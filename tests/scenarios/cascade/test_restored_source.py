@@ -82,20 +82,20 @@ def test_a_restored_source_is_not_taken_for_the_one_of_before(
     # Past the number at which the leaf stands, with other rows.
     newest = write(line, root, None, 4, 5, 6)
     assert newest > line.position(leaf)
-    done = line.here(leaf, "worker", "--once")
+    done = line.run(leaf, "worker", "--once")
     assert done.code == 3 and "--rewind" in done.err, str(done)
 
     before = leaf.database.execute("select * from pgq.known_source")
     for _ in range(2):
-        done = line.here(leaf, "worker", "--rewind")
+        done = line.run(leaf, "worker", "--rewind")
         assert done.code == 3, str(done)
         assert "is another tick" in done.err and "worker --rewind --force-resync" in done.err
         assert "Traceback" not in done.err
     assert leaf.database.execute("select * from pgq.known_source") == before
-    assert line.here(leaf, "worker", "--once").code == 3
+    assert line.run(leaf, "worker", "--once").code == 3
     assert leaf.database.execute(CONTENTS) == [(1,), (2,), (3,)]
 
-    done = line.here(leaf, "worker", "--rewind", "--force-resync")
+    done = line.run(leaf, "worker", "--rewind", "--force-resync")
     assert done.code == 0, str(done)
     line.start(leaf)
     line.wait_position(leaf, line.tick())
@@ -124,11 +124,11 @@ def test_a_restored_node_says_so_while_nothing_happens_and_goes_on_by_a_decision
     # With the next look the provider is told of the last batch.
     line.once(leaf)
     backup.put_back()
-    done = line.here(leaf, "worker", "--once")
+    done = line.run(leaf, "worker", "--once")
     assert done.code == 3 and "has finished all batches up to tick" in done.err, str(done)
-    assert "has lost its position" in line.here(leaf, "worker", "--once").err
-    assert "has lost its position" in line.here(leaf, "status").out
-    done = line.here(leaf, "worker", "--rewind")
+    assert "has lost its position" in line.run(leaf, "worker", "--once").err
+    assert "has lost its position" in line.run(leaf, "status").out
+    done = line.run(leaf, "worker", "--rewind")
     assert done.code == 0, str(done)
     line.once(leaf)
     assert leaf.database.execute(CONTENTS) == root.database.execute(CONTENTS)
@@ -162,7 +162,7 @@ def test_the_hint_for_a_copy_makes_it_a_node_of_its_own_and_the_original_continu
     line.start(node)
     write(line, root, None, 2)
     line.wait_position(node, line.tick())
-    refused = line.here(copy, "worker", "--once")
+    refused = line.run(copy, "worker", "--once")
     assert refused.code == 3 and "another worker reads queue line" in refused.err, str(refused)
     subscribers = "select * from pgq_node.get_subscriber_info('line')"
     positions = "select consumer_name from pgq.get_consumer_info('line') order by 1"
@@ -185,7 +185,7 @@ def test_the_hint_for_a_copy_makes_it_a_node_of_its_own_and_the_original_continu
     line.configure(copy)
     provider = ["--provider", root.database.dsn]
     for command in ([f"create-{kind.value}", "copy", *provider], ["add-table", "a"]):
-        done = line.here(copy, *command)
+        done = line.run(copy, *command)
         assert done.code == 0, str(done)
     line.start(copy)
     line.wait(lambda: in_step(line, copy), "the copy of the rows", 60)
@@ -211,7 +211,7 @@ def test_two_nodes_with_one_name_are_noticed_at_once(
         ),
         "the session on the provider",
     )
-    done = line.here(copy, "worker", "--once")
+    done = line.run(copy, "worker", "--once")
     assert done.code == 3, str(done)
     assert "node leaf: another worker reads queue line from root" in done.err
     assert "a copy of this node" in done.err
@@ -221,7 +221,7 @@ def test_two_nodes_with_one_name_are_noticed_at_once(
 
     # The other one has gone; what it has taken is missing here, and stays so.
     for _ in range(2):
-        done = line.here(copy, "worker", "--once")
+        done = line.run(copy, "worker", "--once")
         assert done.code == 3, str(done)
         assert "has finished all batches up to tick" in done.err
     other = line.start(copy)
