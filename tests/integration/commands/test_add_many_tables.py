@@ -49,8 +49,9 @@ def test_a_table_is_one_transaction_and_needs_no_other(root: Node, londiste: Com
 
     few, more = spent("few", 5), spent("more", 45)
     assert root.db.value(CAPTURED) == root.db.value(SEQS) == 50
-    # The server's own maintenance counts, too.
-    assert 40 <= more - few < 80, (few, more)
+    # The server's own maintenance counts, too, in either of them.
+    assert more >= 45, (few, more)
+    assert more - few < 80, (few, more)
 
 
 def test_a_locked_table_is_told_and_the_others_stay_whole(
