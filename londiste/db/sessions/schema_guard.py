@@ -79,6 +79,13 @@ def find(conn: psycopg.Connection[Any], schemas: Sequence[str], *, installing: b
         _, doubtful, closed = _look(conn, schemas)
         if closed and not doubtful:
             return []
+    return _doubts(conn, schemas, installing=installing)
+
+
+def _doubts(
+    conn: psycopg.Connection[Any], schemas: Sequence[str], *, installing: bool
+) -> list[Doubt]:
+    """The answer of ``schema_doubts`` about these schemas."""
     with conn.cursor(row_factory=kwargs_row(Doubt)) as cursor:
         parameters = {"schemas": list(schemas), "installing": installing}
         return cursor.execute(query("schema_doubts"), parameters).fetchall()
@@ -100,7 +107,7 @@ def guard(conn: psycopg.Connection[TupleRow]) -> None:
         return
     absent, doubtful, closed = _look(conn, SCHEMAS)
     if doubtful:
-        for doubt in find(conn, SCHEMAS, installing=True):
+        for doubt in _doubts(conn, SCHEMAS, installing=True):
             raise doubt.error(conn.place)
     conn.unseen = frozenset(absent)
     if closed:

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 import psycopg
 import pytest
 
-from tests.fixtures.cluster import Database, Server, clone_database, template
+from tests.fixtures.cluster import Database, Server, template
 
 Maker = TypeVar("Maker", bound=Callable[..., Any])
 
@@ -82,7 +82,7 @@ class Kept:
         here = {}
         for node, saved in zip(world.nodes, world.saved, strict=True):
             database = Database(node.database.cluster, node.database.name)
-            clone_database(database.cluster, database.name, saved.name)
+            database.cluster.create_database(database.name, template=saved.name)
             line.own.append(database)
             # A clone is taken for a restored database: its captures pack no rows until maintenance.
             database.execute("select pgq.maint_open_ways()")
@@ -121,7 +121,7 @@ def _database_of(line: Beginning, made: list[Database]) -> Callable[..., Databas
         server = on or line.cluster
         assert server is not None
         name = f"ldk_{os.getpid()}_{next(_numbers)}"
-        clone_database(server, name, template(server) if pgq else None)
+        server.create_database(name, template=template(server) if pgq else None)
         made.append(Database(server, name))
         return made[-1]
 
