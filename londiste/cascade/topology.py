@@ -16,7 +16,7 @@ import psycopg
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import Member, NodeInfo, NodeType
-from londiste.db.connection import Connection, describe_dsn, session
+from londiste.db.connection import Connection, describe_dsn, dsn_of, session
 from londiste.db.connstr.locations import reach, with_parameters
 from londiste.errors import LondisteError, UnknownNode, from_database
 from londiste.orchestration.connections import side_by_side
@@ -182,10 +182,11 @@ def ask(
     """
 
     def one(member: Member) -> T | LondisteError:
-        dsn = member.location
+        own = local[1] if local is not None and member.name == local[0] else None
+        dsn = member.location if own is None else dsn_of(own)
         try:
-            if local is not None and member.name == local[0]:
-                return question(local[1], member)
+            if own is not None:
+                return question(own, member)
             dsn = reach(member.location, extra, node=member.name)
             dsn = with_parameters(dsn, connect_timeout=CONNECT_SECONDS)
             with asking(dsn, name="londiste topology") as conn:
