@@ -136,6 +136,7 @@ def specs(
         buckets=1 if count_only else piece.buckets,
         children=table.root_children if root else table.node_children,
         answer_seconds=at.answer_seconds,
+        forms=() if count_only else table.forms,
     )
     yield from by_blocks(spec, piece.root_pages if root else piece.node_pages)
 

@@ -16,7 +16,7 @@ from londiste.db.connection import Connection
 from londiste.db.ddl import line_name, line_type
 from londiste.db.names import TableName, argument, quote
 from londiste.db.relation import shapes
-from londiste.engine.tasks import is_single_byte, server_encoding
+from londiste.engine.row_hash import OTHER, TEXT, form_of, is_single_byte, server_encoding
 from londiste.errors import StateError, UnknownTable
 from londiste.handlers.base import ALL, TableRules
 from londiste.replication.commands.column_checks import tells_apart, to_store
@@ -60,7 +60,7 @@ class Pairing:
 
     columns -- compared, in the root's order; types -- their types here.
     read_as -- these without domains: a cast to a domain would run its checks with our rights.
-    root, node -- SQL expressions of them on each side.
+    root, node -- SQL expressions of them on each side; forms -- of both in the text of a row.
     key -- those of them by which a row is found; none: by all of them.
     key_types -- types that hold the values of both sides.
     root_equals, node_equals -- SQL that a value follows: the column of the key on each side, and
@@ -90,6 +90,7 @@ class Pairing:
     read_as: tuple[str, ...]
     root: tuple[str, ...]
     node: tuple[str, ...]
+    forms: tuple[str, ...]
     key: tuple[str, ...]
     key_types: tuple[str, ...]
     root_equals: tuple[str, ...]
@@ -213,6 +214,19 @@ def root_expression(root: catalog.Column, node: catalog.Column, version: int) ->
     return f"case when {name} is not null then {value} end"
 
 
+def _forms(
+    root: Connection, node: Connection, columns: Sequence[tuple[catalog.Column, catalog.Column]]
+) -> tuple[str, ...]:
+    """The form of each column in the text of a row, the same on both sides."""
+    alike = server_encoding(root) == server_encoding(node)
+    forms = (
+        form_of(_bare(here.read_as)) if there.read_as == here.read_as else OTHER
+        for there, here in columns
+    )
+    # A text has another length in another encoding.
+    return tuple(OTHER if form == TEXT and not alike else form for form in forms)
+
+
 def is_lossy(root: catalog.Column, node: catalog.Column) -> bool:
     """Whether different values of the root may be one value in the type here."""
     # Of other types the texts are compared.
@@ -296,6 +310,7 @@ def pairing(
             for n in names
         ),
         node=tuple(own_expression(right[n], node.info.server_version) for n in names),
+        forms=_forms(root, node, [(left[n], right[n]) for n in names]),
         key=key,
         key_types=tuple(wider(left[n].read_as, right[n].read_as) for n in key),
         root_equals=_equals(root, pair.table, [left[n] for n in key]),

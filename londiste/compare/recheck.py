@@ -11,7 +11,7 @@ from londiste.compare.row_text import fields, lines, transformed
 from londiste.db.connection import Connection
 from londiste.db.ddl import typed
 from londiste.db.sessions.view_guard import refuse_views
-from londiste.engine.tasks import key_hash
+from londiste.engine.row_hash import key_hash
 
 #: Keys of one statement.
 _KEYS = 2_000

@@ -43,7 +43,7 @@ from londiste.db.connection import Connection, describe_dsn, keep_role, session
 from londiste.db.ddl import typed
 from londiste.db.names import argument
 from londiste.db.queries import translated, tuples
-from londiste.engine.tasks import key_hash
+from londiste.engine.row_hash import key_hash
 from londiste.error_values import Values
 from londiste.errors import StateError, TransientError, from_database
 from londiste.replication.forwarding.combined_queue import others_filling

@@ -23,7 +23,8 @@ from londiste.db import catalog
 from londiste.db.connection import Connection
 from londiste.db.sessions.view_guard import refuse_views
 from londiste.engine.base import Engine
-from londiste.engine.tasks import SEEDS, key_hash, row_text, snapshot_session
+from londiste.engine.row_hash import SEEDS, key_hash, row_text
+from londiste.engine.tasks import snapshot_session
 
 #: Rows of a side that are in memory at a time.
 PASS_ROWS = 400_000
@@ -173,7 +174,8 @@ def _digests(
     columns = table.root if root else table.node
     inner = (
         f"select {', '.join(f'{part} as k{n}' for n, part in enumerate(key))},"
-        f" {key_hash(conn, key)} as h, {row_text(conn, columns)} as r {table.source(root=root)}"
+        f" {key_hash(conn, key)} as h, {row_text(conn, columns, table.forms)} as r"
+        f" {table.source(root=root)}"
     )
     where = condition[0] if root else condition[1]
     statement = (

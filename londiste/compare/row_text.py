@@ -18,7 +18,7 @@ from londiste.db.connection import Connection, describe_dsn
 from londiste.db.copy import unescaped
 from londiste.db.ddl import literal
 from londiste.db.queries import streaming, translated
-from londiste.engine.tasks import key_hash
+from londiste.engine.row_hash import key_hash
 from londiste.error_values import Values
 from londiste.errors import StateError
 

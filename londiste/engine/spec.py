@@ -145,6 +145,7 @@ class CompareSpec:
     """Count and checksums of a piece of a table on one side, in a snapshot that the caller keeps.
 
     columns -- SQL expressions, one for each compared column; none: rows are counted only.
+    forms -- of each column in the text of a row (``row_hash``); none: by a row constructor.
     where -- row condition, '' for all rows.
     number, condition -- the piece: which one, and the rows that are in it.
     key -- SQL expressions; by the hash of their text rows are told apart into buckets.
@@ -165,6 +166,7 @@ class CompareSpec:
     buckets: int = 1
     children: bool = False
     answer_seconds: float | None = None
+    forms: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"checksum of {self.table} on the {self.side}"

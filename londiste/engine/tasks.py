@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -23,6 +23,7 @@ from londiste.db.queries import flush_commits, query, translated
 from londiste.db.sessions.view_guard import refuse_views
 from londiste.engine import row_transform, session_pool
 from londiste.engine.oversized_rows import explained
+from londiste.engine.row_hash import SEEDS, key_hash, row_text
 from londiste.engine.spec import Checksum, Chunk, ChunkDone, CompareSpec, CopySpec, Sums
 from londiste.engine.throttle import Pace, in_turn
 from londiste.error_values import Values
@@ -38,8 +39,6 @@ from londiste.wording import exception_text
 
 #: Detail of ``changed``: the snapshot's columns are not those that statements mean now.
 OTHER_COLUMNS = "on the source: ALTER TABLE replaced columns of the same names"
-#: Seeds of the two hashes of a comparison; what cancels out under one does not under the other.
-SEEDS = (0, 7046029254386353131)
 
 
 @dataclass(frozen=True)
@@ -183,7 +182,7 @@ def sums(conn: Connection, spec: CompareSpec) -> dict[int, Sums]:
     if not spec.columns:
         statement = f"select 0, count(*), 0, 0 {source}"
     else:
-        inner, group, one, two = row_text(conn, spec.columns) + " as r", "", *SEEDS
+        inner, group, one, two = row_text(conn, spec.columns, spec.forms) + " as r", "", *SEEDS
         if spec.buckets > 1:
             inner, group = (
                 f"{inner}, {key_hash(conn, spec.key)} & {spec.buckets - 1} as b",
@@ -198,34 +197,6 @@ def sums(conn: Connection, spec: CompareSpec) -> dict[int, Sums]:
     with translated(describe_dsn(spec.dsn), Values.APART):
         found = conn.execute(statement.encode()).fetchall()
     return {int(row[0]): (int(row[1]), int(row[2]), int(row[3])) for row in found if row[1]}
-
-
-def row_text(conn: Connection, columns: Sequence[str]) -> str:
-    """SQL for the text of a row of these expressions, which is compared and hashed.
-
-    Its bytes are those of UTF-8, so that databases of different encodings have the same.
-    """
-    text = f"row({', '.join(columns)})::text"
-    encoding = server_encoding(conn)
-    if is_single_byte(encoding):
-        # Every byte is a character there, so that nothing is refused or changed.
-        text = f"convert_from(convert_to({text}, 'UTF8'), '{encoding}')"
-    return f'{text} collate "C"'
-
-
-def server_encoding(conn: Connection) -> str:
-    """The encoding of the database, in which its texts are hashed."""
-    return conn.info.parameter_status("server_encoding") or "UTF8"
-
-
-def is_single_byte(encoding: str) -> bool:
-    """Whether each character is one byte, in a known character set."""
-    return encoding.startswith(("LATIN", "ISO_8859", "WIN", "KOI8"))
-
-
-def key_hash(conn: Connection, key: Sequence[str]) -> str:
-    """SQL for a 64-bit hash of the text of a key."""
-    return f"hashtextextended({row_text(conn, key)}, {SEEDS[0]})"
 
 
 def label(item: object) -> str:

@@ -16,6 +16,7 @@ from londiste.db import catalog
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.engine.base import Engine
+from londiste.engine.row_hash import form_of
 from londiste.engine.spec import CompareSpec, CopySpec
 from tests.fixtures.cluster import Database
 from tests.fixtures.lake import Lake
@@ -108,8 +109,15 @@ class Pair:
         """The checksum of a table as it is now."""
         database = self.source if side == "source" else self.target
         with database.connect() as conn:
-            columns = tuple(f'"{c.name}"' for c in catalog.columns(conn, table))
-        return CompareSpec(side, database.dsn, table, columns, self.snapshot(database))
+            known = catalog.columns(conn, table)
+        return CompareSpec(
+            side,
+            database.dsn,
+            table,
+            tuple(f'"{c.name}"' for c in known),
+            self.snapshot(database),
+            forms=tuple(form_of(c.read_as) for c in known),
+        )
 
     def both(self, statement: str) -> None:
         """Runs statements on both sides."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from londiste.db.names import TableName
 from londiste.engine.base import Engine
+from londiste.engine.row_hash import fields, form_of
 from tests.engine.conftest import LOCAL_FIRST, Pair
+from tests.fixtures.cluster import Database
 
 TABLE = TableName("public", "t")
 
@@ -108,3 +112,63 @@ def test_an_empty_table_has_no_rows_and_zero_sums(carrier: Engine, pair: Pair) -
     pair.both("create table public.t (id int8)")
     (found,) = carrier.checksum([pair.compare("source", TABLE)], 2)
     assert (found.rows, found.sum1, found.sum2) == (0, 0, 0)
+
+
+#: Values that a careless form of a row's text would mix up: separators, marks of NULL, lengths.
+_TEXTS = [
+    "null",
+    "''",
+    "'!tf'",
+    "'1'",
+    r"E'\x01'",
+    r"E'a\x01'",
+    r"E'\x01a'",
+    "'a'",
+    r"E'1\x01a'",
+    "' '",
+]
+_VALUES = {
+    "bigint": ["null", "1", "11"],
+    "boolean": ["null", "true"],
+    "character": ["null", "'a'", "' '"],
+    "text": _TEXTS,
+    "character varying": _TEXTS,
+    "text[]": ["null", "'{}'", "'{NULL}'", r"array[E'\x01', 'a']", r"array[E'\x01a', '']"],
+    '"char"': ["null", "''", r"E'\x01'"],
+}
+
+
+@pytest.mark.parametrize(
+    "types",
+    [
+        ["bigint", "text", "character varying"],
+        ["text", "character", "bigint", "text[]"],
+        ["text", "boolean", "character varying", '"char"'],
+        ["bigint", "text[]", '"char"', "text"],
+        ["bigint", "text[]", "text[]"],
+        ["text", "character varying"],
+        ["bigint"],
+    ],
+    ids=lambda types: "-".join(name.partition(" ")[0].strip('"') for name in types),
+)
+def test_rows_have_the_same_text_if_their_values_are_the_same(
+    cleared: Database, types: list[str]
+) -> None:
+    names = [f"c{n}" for n in range(len(types))]
+    columns = ", ".join(f"{name} {kind}" for name, kind in zip(names, types, strict=True))
+    cleared.execute(f"create table public.t ({columns})")
+    rows = list(itertools.product(*(_VALUES[kind] for kind in types)))
+    cleared.execute(
+        "insert into public.t values " + ", ".join(f"({', '.join(row)})" for row in rows)
+    )
+    text = fields(names, [form_of(kind) for kind in types])
+    found = cleared.execute(f'select count(*), count(distinct {text} collate "C") from public.t')
+    assert found == [(len(rows), len(rows))]
+
+
+def test_a_row_of_many_columns_has_a_text(cleared: Database) -> None:
+    for count in (45, 46, 300):
+        names = [f"c{n}" for n in range(count)]
+        text = fields(names, [("text", "plain", "other")[n % 3] for n in range(count)])
+        values = ", ".join(f"'{n}'::text as {name}" for n, name in enumerate(names))
+        assert cleared.execute(f"select {text} is null from (select {values}) t") == [(False,)]
