@@ -179,7 +179,8 @@ def rights_hint(error: psycopg.Error, written: str = "") -> str:
     return _without_our_roles(error, message, user, written) or (
         f"grant the missing privilege; for what Londiste has installed: grant londiste_writer to"
         f" {user}, if it is that of commands and daemons (pgq_admin if only queues are installed),"
-        " pgq_writer of a producer, or pgq_reader of a consumer; for a member of such a role that"
+        " pgq_writer of a producer, or of a consumer with its position or marks in this database,"
+        " or pgq_reader of any other consumer; for a member of such a role that"
         f" does not inherit its rights: grant londiste_writer to {user} with inherit true; before"
         f" PostgreSQL 16: alter role {user} inherit"
     )

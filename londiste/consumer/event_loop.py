@@ -144,15 +144,17 @@ def marked(
             raise _not_unique(event, ctx.batch)
         if len(contents) > REMEMBERED:
             contents.popitem(last=False)
-        returned = False
+        returned, marking = False, True
         try:
             with transaction():
                 if marks.done(ctx.batch, event.id):
                     return
                 xid = transaction_id(marks.db())
+                marking = False
                 _in_ours(function, event, ctx)
                 returned = True
                 require_transaction(marks.db(), ctx.batch, xid)
+                marking = True
                 crash.point("consumer.after-effect")
                 if event.id not in ctx.outcomes and not marks.mark(ctx.batch, event.id):
                     raise Superseded(
@@ -160,6 +162,7 @@ def marked(
                         detail=f"queue {ctx.batch.queue}, consumer {marks.consumer}",
                         hint="run one process per consumer name",
                     )
+                marking = False
         except Exception as error:
             if returned and transient(error) is not None:
                 log.warning(
@@ -169,6 +172,9 @@ def marked(
                     event.id,
                     event.type,
                 )
+            if marking:
+                # No failure of the event: it is not one of its attempts.
+                raise
             _decide(error, event, ctx, policy)
         crash.point("consumer.after-mark")
 
@@ -192,15 +198,42 @@ def _in_ours(function: EventFunction, event: Event, ctx: Context) -> None:
         _require_open(ctx.db, ctx.batch)
         raise
     _require_open(ctx.db, ctx.batch)
+    _require_unfailed(ctx.db, ctx.batch)
+
+
+def fault(batch: Batch, what: str, *, detail: str, hint: str) -> EventError:
+    """The error for a function that leaves ``ctx.db`` in a state which no repetition mends."""
+    return EventError(
+        f"batch {batch.id} of queue {batch.queue}: the function {what}",
+        detail=detail,
+        hint=hint,
+        queue=batch.queue,
+        batch_id=batch.id,
+    )
 
 
 def _require_open(conn: Connection, batch: Batch) -> None:
-    """Raises StateError if the function has closed the session; a lost one is something else."""
+    """Raises EventError if the function has closed the session; a lost one is something else."""
     if conn.closed and not conn.broken:
-        raise StateError(
-            f"batch {batch.id} of queue {batch.queue}: the function closed ctx.db",
+        raise fault(
+            batch,
+            "closed ctx.db",
             detail="its transaction was rolled back; the batch is not finished",
             hint="do not close ctx.db: the consumer needs it and ends it itself",
+        )
+
+
+def _require_unfailed(conn: Connection, batch: Batch) -> None:
+    """Raises EventError if the function has caught an error that its transaction did not survive.
+
+    Its statements before the error would be rolled back, and those after it fail.
+    """
+    if conn.info.transaction_status is TransactionStatus.INERROR:
+        raise fault(
+            batch,
+            "caught an error of the database in ctx.db, and its transaction is aborted",
+            detail="its effects are rolled back; the batch is not finished",
+            hint="write `with ctx.db.transaction():` around the statements whose error is caught",
         )
 
 
@@ -232,23 +265,22 @@ def require_done(result: object) -> None:
 
 
 def require_transaction(conn: Connection, batch: Batch, xid: int | None = None) -> None:
-    """Raises StateError if the function has ended the transaction of the batch.
+    """Raises EventError if the function has ended or broken the transaction of the batch.
 
     xid -- id of the transaction at its start; None: any transaction will do.
     """
     _require_open(conn, batch)
+    _require_unfailed(conn, batch)
     status = conn.info.transaction_status
     if status is TransactionStatus.INTRANS and xid is not None and xid != transaction_id(conn):
         status = TransactionStatus.IDLE
     if status is TransactionStatus.IDLE:
-        raise StateError(
-            f"batch {batch.id} of queue {batch.queue}: the function ended its transaction",
-            detail=(
-                "committed effects stay, rolled back effects are lost; the batch is not finished"
-            ),
-            hint=(
-                "do not COMMIT or ROLLBACK in ctx.db; `with ctx.db.transaction():` is a savepoint"
-            ),
+        raise fault(
+            batch,
+            "ended its transaction",
+            detail="committed effects stay, rolled back effects are lost;"
+            " the batch is not finished",
+            hint="do not COMMIT or ROLLBACK in ctx.db; `with ctx.db.transaction():` is a savepoint",
         )
 
 
@@ -398,7 +430,7 @@ def _failed(error: Exception, event: Event, batch: Batch) -> EventError:
     attempt = f"delivered {(event.retry or 0) + 1} times" if event.retry else "first delivery"
     hint = "correct the function or the data and start the consumer again: the event comes again;"
     hint += " or decide what becomes of it: raise Dead or Retry, set max_attempts"
-    if isinstance(error, StateError) and error.hint:
+    if isinstance(error, (StateError, EventError)) and error.hint:
         hint = error.hint
     return EventError(
         f"{place(batch)}, event {event.id} of type {event.type}: {format_error(error)}",

@@ -27,7 +27,7 @@ from londiste.daemon import crash
 from londiste.daemon.logcontext import bound
 from londiste.daemon.statistics import BatchStatistics
 from londiste.db.connection import Connection, connect, describe_dsn, usable, use_own_names
-from londiste.errors import LondisteError, StateError
+from londiste.errors import LondisteError
 from londiste.pgq.types import Batch
 
 #: Contracts under which the session for effects has transactions of ours.
@@ -93,11 +93,11 @@ class Effects:
             session_settings.restore(self._conn)
 
     def require_idle(self, batch: Batch) -> None:
-        """Raises StateError if the user's function has left a transaction open."""
+        """Raises EventError if the user's function has left a transaction open."""
         if self._conn is not None and not usable(self._conn) and not self._conn.closed:
-            raise StateError(
-                f"batch {batch.id} of queue {batch.queue}: the function left a transaction"
-                " open in ctx.db",
+            raise event_loop.fault(
+                batch,
+                "left a transaction open in ctx.db",
                 detail="finishing the batch would lose what was written in it",
                 hint="write `with ctx.db.transaction():`, or commit",
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,7 +18,6 @@ from londiste.errors import (
     EventError,
     LondisteError,
     NodeUnreachable,
-    StateError,
     Superseded,
 )
 from tests.fixtures.cluster import Database
@@ -42,7 +42,7 @@ def test_a_transaction_that_was_left_open_is_not_lost_silently(db: Database) -> 
     consumer = leaving(db.dsn)
     consumer.register()
     send(db, "a")
-    with pytest.raises(StateError, match=r"left a transaction open in ctx\.db"):
+    with pytest.raises(EventError, match=r"left a transaction open in ctx\.db"):
         consumer.run_once()
     assert effects(db) == []
 
@@ -134,7 +134,7 @@ def test_a_function_that_ends_the_transaction_stops_the_consumer(
     db: Database, delivery: Delivery, statement: str
 ) -> None:
     consumer = meddling(db, delivery, lambda conn: conn.execute(statement))
-    with pytest.raises((StateError, EventError), match="the function ended its transaction"):
+    with pytest.raises(EventError, match="the function ended its transaction"):
         consumer.run_once()
     assert position(db) == 1
 
@@ -145,7 +145,7 @@ def test_a_transaction_of_the_functions_own_in_place_of_ours_is_noticed(
     db: Database, delivery: Delivery, statement: str
 ) -> None:
     consumer = meddling(db, delivery, lambda conn: conn.execute(statement))
-    with pytest.raises((StateError, EventError), match="the function ended its transaction"):
+    with pytest.raises(EventError, match="the function ended its transaction"):
         consumer.run_once()
     assert position(db) == 1
     assert effects(db) == []
@@ -184,6 +184,83 @@ def test_a_function_may_want_rows_of_another_kind(db: Database, delivery: Delive
     consumer = meddling(db, delivery, dicts)
     assert consumer.run_once() == 1
     assert effects(db) == ["a", "b"]
+
+
+def outcomes(db: Database) -> list[str]:
+    """Events that wait for a retry, or are dead letters."""
+    both = "select ev_data from pgq.failed_queue union all select ev_data from pgq.retry_queue"
+    return [data for (data,) in db.execute(both)]
+
+
+def catching(db: Database, delivery: Delivery, *data: str, **given: Any) -> Any:
+    """Its function catches what the event "bad" raises in ctx.db, and goes on."""
+
+    class Catching(Storing):
+        def process_event(self, event: Event, ctx: Context) -> None:
+            with contextlib.suppress(psycopg.Error):
+                ctx.db.execute("select 1 / %s", [0 if event.data == "bad" else 1])
+            if event.data != "bad":
+                super().process_event(event, ctx)
+
+    cls = type("Catching", (Catching,), {"delivery": delivery})
+    consumer = cls(db.dsn, poll_interval=0.05, max_retry_delay=0.1, **given)
+    consumer.register()
+    send(db, *data)
+    return consumer
+
+
+@pytest.mark.parametrize("delivery", HELD)
+def test_an_error_that_the_last_event_has_caught_stops_the_consumer_at_it(
+    db: Database, delivery: Delivery
+) -> None:
+    consumer = catching(db, delivery, "a", "bad")
+    with pytest.raises(
+        EventError, match=r"event \d+ of type t: .*caught an error of the database in ctx\.db"
+    ) as e:
+        consumer.run_once()
+    assert e.value.hint.startswith("write `with ctx.db.transaction():`")
+    assert position(db) == 1
+
+
+@pytest.mark.parametrize("delivery", [Delivery.EXACTLY_ONCE_HERE, Delivery.ONCE_PER_EVENT])
+def test_a_caught_error_is_a_failure_of_its_event_alone(db: Database, delivery: Delivery) -> None:
+    consumer = catching(db, delivery, "a", "bad", "b", max_attempts=1)
+    consumer.run_once()
+    # The last attempt is over when the retry is taken back into the queue.
+    assert effects(db) == ["a", "b"]
+    assert outcomes(db) == ["bad"]
+
+
+def test_an_error_that_process_batch_has_caught_stops_the_consumer(db: Database) -> None:
+    class Whole(londiste.Consumer):
+        queue, name, delivery = QUEUE, "storing", Delivery.EXACTLY_ONCE_HERE
+
+        def process_batch(self, batch: object, events: Any, ctx: Context) -> None:
+            list(events)
+            with contextlib.suppress(psycopg.Error):
+                ctx.db.execute("select 1 / 0")
+
+    consumer = Whole(db.dsn)
+    consumer.register()
+    send(db, "a")
+    with pytest.raises(EventError, match="the function caught an error of the database"):
+        consumer.run_once()
+    assert position(db) == 1
+
+
+def test_marks_that_the_role_may_not_write_are_no_failure_of_an_event(db: Database) -> None:
+    db.execute("grant all on effects to pgq_reader")
+    cls = type("Storing", (Storing,), {"delivery": Delivery.ONCE_PER_EVENT})
+    consumer = cls(f"{db.dsn} options='-c role=pgq_reader'", max_attempts=1)
+    consumer.register()
+    send(db, "a")
+    with pytest.raises(EventError, match="permission denied for function get_known_source") as e:
+        consumer.run_once()
+    assert "pgq_writer of a producer, or of a consumer with its position or marks" in e.value.hint
+    assert (
+        db.execute("select 1 from pgq.failed_queue union all select 1 from pgq.retry_queue") == []
+    )
+    assert position(db) == 1
 
 
 def test_a_function_that_only_promises_to_work_is_refused(db: Database, tmp_path: Path) -> None:
