@@ -12,6 +12,7 @@ from londiste.daemon.durations import dhms
 from londiste.db.advisory_lock import job_holder
 from londiste.db.connection import Connection
 from londiste.db.queries import first
+from londiste.dsn import db_option
 from londiste.errors import InstallError
 from londiste.pgq import liveness
 from londiste.pgq.liveness import Daemon
@@ -124,6 +125,11 @@ _VERBS = {"worker": "applied", "ticker": "ticked", "audit": "compared"}
 _NOT_SEEN = (Life.NEVER, Life.GONE, Life.STOPPED)
 #: Commands of daemons that are shown once they have reported, until they are stopped.
 STARTS = {"notify": "londiste notify", "audit": "londiste compare --continuous"}
+
+
+def start_worker(node: str) -> str:
+    """Pure: what starts the worker of a node whose settings file is not known here."""
+    return f"londiste -c FILE worker (settings of node {node})"
 
 
 def judge(one: Daemon, *, patience: float = 0.0) -> Life:
@@ -247,9 +253,9 @@ def of_node(
     patience -- seconds for which a silent worker counts as running in any case.
     """
     found = find(conn, queue)
-    start = f"londiste -c FILE worker (settings of node {info.name})"
+    start = start_worker(info.name)
     lines = [worker(conn, queue, found, name=info.worker, start=start, patience=patience)]
-    ticks = ticker(conn, found, start="londiste ticker --db DSN")
+    ticks = ticker(conn, found, start=f"londiste ticker {db_option(conn.info.dsn)}")
     # Another program may create the ticks; that they come is checked by their age.
     if info.type is not NodeType.LEAF and ticks.life not in (Life.NEVER, Life.UNKNOWN):
         lines.append(ticks)

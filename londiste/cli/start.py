@@ -6,10 +6,13 @@ the root; the error of a root that does not answer names another node.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
+from londiste.cascade.daemons import start_worker
 from londiste.cli import errors
+from londiste.db.names import word
 from londiste.dsn import describe_dsn
 from londiste.monitor.place import Place, of_file
 from londiste.settings import NodeSettings, cascade_file, database_variable
@@ -45,3 +48,20 @@ def offer_another(config: Path | None, command: str, dsn: str) -> None:
         # A branch knows as much as the root.
         named = next((node for node in others if node.role == "branch"), others[0])
         errors.offer_another_node(describe_dsn(dsn), named.name)
+
+
+def worker_command(
+    config: Path | None, overrides: Mapping[str, str], node: str, local: str = ""
+) -> str:
+    """What starts the worker of a node: with the file of the call, if that has its settings.
+
+    local -- the node of these settings, where it is known.
+    """
+    file = None if config is None else cascade_file.read(config)
+    if config is not None and not overrides.keys() & {"db", "queue_name"}:
+        program = f"londiste -c {shlex.quote(str(config))}"
+        if file is not None and node in file.nodes:
+            return f"{program} --node {word(node)} worker"
+        if file is None and node == local:
+            return f"{program} worker"
+    return start_worker(node)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.commands.endpoint import Endpoint
-from londiste.cascade.daemons import RECONNECT
+from londiste.cascade.daemons import RECONNECT, start_worker
 from londiste.cascade.switching.steps.waits import newest_tick
 from londiste.cli.plan_output import sites
 from londiste.copy.status import TableStatus
@@ -26,12 +26,15 @@ from londiste.wording import shortened
 _PATIENCE = 2 * RECONNECT
 
 
-def run_once(worker: Worker) -> None:
-    """Raises the first error, and StateError for a copy or script that waits for an operator."""
+def run_once(worker: Worker, start: Callable[[str], str] = start_worker) -> None:
+    """Raises the first error, and StateError for a copy or script that waits for an operator.
+
+    start -- what starts the worker of a node.
+    """
     settings = worker.settings
     queue, known = settings.queue_name, list[Endpoint]()
     with sites(settings) as reach:
-        provider = _Provider(reach, settings)
+        provider = _Provider(reach, settings, start)
 
         def require_going() -> None:
             conn = reach.at(settings.db)
@@ -51,9 +54,12 @@ def run_once(worker: Worker) -> None:
 class _Provider:
     """The provider of the node, if it is a branch: only its worker gives it ticks."""
 
-    def __init__(self, reach: Connections, settings: WorkerSettings) -> None:
+    def __init__(
+        self, reach: Connections, settings: WorkerSettings, start: Callable[[str], str]
+    ) -> None:
         self._reach = reach
         self._settings = settings
+        self._start = start
         #: The reason and the tick of the last check, and when both were first seen.
         self._seen: tuple[object, ...] | None = None
         self._since = self._checked = 0.0
@@ -74,8 +80,7 @@ class _Provider:
         own = nodes.get_node_info(here, queue)
         provider = self._reach.at(self._reach.reach(own.provider_location, own.provider))
         name = nodes.get_node_info(provider, queue).name
-        start = f"londiste -c FILE worker (settings of node {name})"
-        idle = wait.find(provider, queue, start=start, never=True)
+        idle = wait.find(provider, queue, start=self._start(name), never=True)
         if idle is None or idle.state == "failing":
             self._seen = None
             return None

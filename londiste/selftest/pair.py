@@ -24,6 +24,7 @@ from londiste.daemon.waiting import wait_until
 from londiste.db.advisory_lock import acquire_singleton_lock, same_database
 from londiste.db.connection import Connection, describe_dsn, session
 from londiste.db.names import quote
+from londiste.dsn import db_option
 from londiste.error_values import server_text, shown
 from londiste.errors import AccessDenied, BadOption, InstallError, NodeBusy, StateError
 from londiste.install import apply, owners
@@ -183,7 +184,7 @@ def _absent(conn: Connection, dsn: str) -> list[str]:
         raise InstallError(
             f"{describe_dsn(dsn)}: the SQL of {', '.join(old)} is of another version",
             detail="the self-test upgrades no SQL that it did not install",
-            hint="upgrade it: londiste install --db DSN",
+            hint=f"upgrade it: londiste install {db_option(dsn)}",
         )
     if install_sql.installed(conn) and queues.get_queue_info(conn, QUEUE):
         raise StateError(

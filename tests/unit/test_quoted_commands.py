@@ -60,7 +60,7 @@ MADE = {
     "cli/cascade/takeover.py": {"more"},
     "copy/catchup.py": {"self._sides.resync_name"},
     "monitor/captures/rules.py": {"one.argument"},
-    "monitor/queues/rules.py": {"queue", "name"},
+    "monitor/queues/rules.py": {"queue", "name", "facts.place"},
     "pgq/coop.py": {"lose"},
     "replication/commands/add_table_checks.py": {"name"},
     "replication/commands/triggers.py": {"name"},

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from contextlib import closing
+from functools import partial
 
 import click
 
-from londiste.cli import options, output
+from londiste.cli import options, output, start
 from londiste.cli.worker_once import run_once
 from londiste.daemon.pidfile import running
 from londiste.daemon.signals import Signals
@@ -89,6 +90,6 @@ def worker(
 
             endpoint.serve(of_worker(lambda: work.settings, tally))
         if once:
-            run_once(work)
+            run_once(work, partial(start.worker_command, ctx.config, ctx.overrides))
         else:
             work.run()

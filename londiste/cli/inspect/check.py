@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import TypedDict
 
 import click
 
-from londiste.cli import options, output
+from londiste.cascade import sqlapi as nodes
+from londiste.cli import options, output, start
+from londiste.cli.errors import pasteable
 from londiste.cli.plan_output import sites as open_sites
 from londiste.db.connection import Connection
 from londiste.errors import NotTrusted
@@ -15,6 +20,7 @@ from londiste.monitor.nodes import collect as node_facts
 from londiste.monitor.nodes import own_location
 from londiste.monitor.nodes import rules as node_findings
 from londiste.monitor.nodes.own_findings import OwnFindings
+from londiste.monitor.nodes.rules import NodeFacts
 from londiste.monitor.queues.model import Finding
 from londiste.monitor.queues.rules import worst
 from londiste.monitor.verdict import unchecked
@@ -55,20 +61,30 @@ def check(context: options.Context, sizes: bool, all_nodes: bool, as_json: bool)
         except NotTrusted as error:
             found, tables = [*schema_owners.refused(error, settings.queue_name)], 0
         else:
-            found, tables = _look(sites, settings, sizes, all_nodes)
+            start_of = partial(start.worker_command, context.config, context.overrides)
+            found, tables = _look(sites, settings, sizes, all_nodes, start_of)
     found.sort(key=lambda one: -one.severity)
     if as_json:
         output.as_json(Checked(tables=tables, sizes=sizes, findings=catalog.shown(found)))
     else:
-        output.findings(found)
+        # Those of other nodes have other settings.
+        pasted = pasteable if not all_nodes else str
+        output.findings(replace(one, do=pasted(one.do)) for one in found)
         output.message(f"{tables} tables checked, {len(found)} findings")
     return int(worst(found))
 
 
 def _look(
-    sites: Connections, settings: NodeSettings, sizes: bool, all_nodes: bool
+    sites: Connections,
+    settings: NodeSettings,
+    sizes: bool,
+    all_nodes: bool,
+    start_of: Callable[[str, str], str],
 ) -> tuple[list[Finding], int]:
-    """The findings, and the number of tables."""
+    """The findings, and the number of tables.
+
+    start_of -- what starts the worker of a node; the second one is the local node.
+    """
     queue = settings.queue_name
     found: list[Finding] = []
     local = sites.at(settings.db)
@@ -80,7 +96,9 @@ def _look(
 
         every, silent = node_facts.everywhere(sites, settings.db, queue, look)
         by_name = {node.name: node for node, _ in every}
+        name = nodes.get_node_info(local, queue).name
         for node, provider in every:
+            node = _startable(node, start_of(node.name, name))
             above = None if node.type == "root" else by_name.get(provider)
             found += node_findings.findings(node, above, queue)
         for name, error in silent:
@@ -88,7 +106,16 @@ def _look(
         found += merging.everywhere(sites, settings.db, queue)
     else:
         own.add(local, sizes=sizes)
-        found += node_findings.findings(node_facts.collect(local, queue), None, queue)
+        node = node_facts.collect(local, queue)
+        node = _startable(node, start_of(node.name, node.name))
+        found += node_findings.findings(node, None, queue)
         found += merging.find(sites, settings.db, queue)
     found += own_location.find(sites, settings.db, queue)
     return found + own.found, len(own.tables)
+
+
+def _startable(node: NodeFacts, start_it: str) -> NodeFacts:
+    """With the command that starts the worker, as it can be pasted."""
+    return (
+        node if node.worker is None else replace(node, worker=replace(node.worker, start=start_it))
+    )

@@ -137,7 +137,7 @@ def status(
 
     def collect() -> Status:
         return dataclasses.replace(
-            _asked(places),
+            _asked(context, places),
             large_from=settings.parallel_apply_min_events,
             engine=settings.engine,
         )
@@ -205,20 +205,32 @@ def _places(context: options.Context, settings: WorkerSettings) -> list[Place]:
     return named or [start.place(context.config, settings)]
 
 
-def _asked(places: Sequence[Place]) -> Status:
+def _asked(context: options.Context, places: Sequence[Place]) -> Status:
     """The cascade as the first node that answers knows it."""
-    return first_answer(
+    found = first_answer(
         places,
         lambda at: monitor.collect(
             at.dsn, at.queue, extra=at.extra, limits=Limits(), in_file=at.in_file
         ),
     )
 
+    def startable(node: NodeStatus) -> NodeStatus:
+        begin = start.worker_command(context.config, context.overrides, node.name, found.local)
+        return dataclasses.replace(
+            node,
+            daemons=tuple(
+                dataclasses.replace(one, start=begin) if one.kind == "worker" else one
+                for one in node.daemons
+            ),
+        )
+
+    return dataclasses.replace(found, nodes=tuple(map(startable, found.nodes)))
+
 
 def _check(context: options.Context, allowed: Allowed, *, as_json: bool) -> int:
     """One line for a monitor; the exit code of its verdict."""
     try:
-        found = _asked(_places(context, context.settings(WorkerSettings)))
+        found = _asked(context, _places(context, context.settings(WorkerSettings)))
     except LondisteError as error:
         text = " ".join(error.message.replace("|", "/").split())
         if as_json:

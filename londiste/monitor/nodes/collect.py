@@ -94,7 +94,7 @@ def collect(conn: Connection, queue: str) -> NodeFacts:
             queue,
             daemons.find(conn, queue),
             name=node.worker,
-            start=f"londiste -c FILE worker (settings of node {node.name})",
+            start=daemons.start_worker(node.name),
         ),
         copies_paused(conn, queue, missing=[]),
         replication_role.find(conn),

@@ -9,6 +9,7 @@ from londiste.cascade.daemons import Life
 from londiste.cascade.own_consumers import find_subscribers, own_consumer
 from londiste.db.connection import Connection, whereabouts
 from londiste.db.queries import fetch, records
+from londiste.dsn import db_option
 from londiste.errors import LondisteError
 from londiste.install import default_rights
 from londiste.monitor.queues.model import ConsumerFacts, HorizonHolder, MonitorFacts, QueueFacts
@@ -124,12 +125,19 @@ def collect(conn: Connection, queue: str | None = None) -> MonitorFacts:
         ),
         queue_locks=tuple(
             records(
-                conn, LockHolder, "table_lock_holders", schema="pgq", name="queue", writers=True
+                conn,
+                LockHolder,
+                "table_lock_holders",
+                schema="pgq",
+                name="queue",
+                writers=True,
+                prepared=False,
             )
         ),
         commit_waits=server["commit_waits"],
         excess=default_rights.find(conn),
         unseen=tuple(unseen),
+        place=db_option(conn.info.dsn),
     )
 
 

@@ -137,6 +137,7 @@ class MonitorFacts:
     commit_waits -- seconds for which a commit waits for a synchronous standby; None: none does.
     excess -- roles that can write what is for administrators.
     unseen -- facts that this user may not see.
+    place -- the option that leads a command there.
     """
 
     database: str
@@ -149,6 +150,7 @@ class MonitorFacts:
     commit_waits: float | None = None
     excess: tuple[Excess, ...] = ()
     unseen: tuple[str, ...] = ()
+    place: str = "--db DSN"
 
 
 @dataclass(frozen=True)

@@ -132,7 +132,7 @@ def _no_tick(queue: QueueFacts, facts: MonitorFacts, limits: Limits) -> tuple[st
     if not facts.ticker_sessions:
         return (
             "no londiste ticker is connected to this database",
-            "londiste ticker --db DSN (or: londiste queue schedule)",
+            f"londiste ticker {facts.place} (or: londiste queue schedule)",
         )
     for one in facts.queue_locks:
         # A ticker leaves out a queue whose row is locked; which row it is, nothing shows.

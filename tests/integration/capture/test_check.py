@@ -11,6 +11,7 @@ from londiste.monitor.captures.rules import BrokenCapture, CaptureFacts, finding
 from londiste.monitor.doctor.examine import examine
 from londiste.monitor.queues.model import Severity
 from tests.fixtures.cascade import CommandLine, Node, Nodes
+from tests.support.hints import plain
 from tests.support.servers.kept_nodes import kept_nodes
 
 
@@ -69,7 +70,8 @@ def test_a_table_without_any_trigger_is_critical(root: Node, londiste: CommandLi
     )
     code, found = kinds(root, londiste)
     assert (code, found[0]) == (2, "capture-lost")
-    assert "do:  londiste triggers --restore public.fruit, then" in londiste(root.db, "check").out
+    printed = plain(londiste(root.db, "check").out)
+    assert "do:  londiste triggers --restore public.fruit, then" in printed
     assert londiste(root.db, "triggers", "--restore", "public.fruit").code == 0
     assert kinds(root, londiste) == (1, ["rewritten"])
 
@@ -243,7 +245,7 @@ def test_check_finds_what_status_shows(root: Node, nodes_of: Nodes, londiste: Co
     )
     leaf.db.execute("select pgq_node.set_consumer_paused('q', %s, true)", leaf.worker)
     assert kinds(leaf, londiste) == (2, ["error", "worker", "paused"])
-    shown = londiste(leaf.db, "check").out
+    shown = plain(londiste(leaf.db, "check").out)
     assert "why: cannot go on" in shown
     assert "londiste resume --node leaf" in shown
     assert kinds(root, londiste, "--all-nodes") == (2, ["error", "worker", "paused"])

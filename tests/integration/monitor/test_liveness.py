@@ -51,7 +51,11 @@ def test_a_worker_is_alive_hung_and_gone(line: Line, command: Command) -> None:
     line.add(leaf, "t")
     assert of(leaf).worker.life is Life.NEVER  # type: ignore[union-attr]
     shown = command(leaf, "status").out
-    assert "worker: NOT RUNNING (never reported here); start it: londiste -c FILE worker" in shown
+    start = "worker: NOT RUNNING (never reported here); start it: londiste -c"
+    assert f"{start} {leaf.config} worker\n" in shown
+    assert f"{start} FILE worker (settings of node root)\n" in shown
+    assert f"do:  londiste -c {leaf.config} worker\n" in command(leaf, "check").out
+    assert f"{start} {leaf.config} worker" in command(leaf, "status", "--check").out
     with leaf.database.connect() as other:
         # As a worker of 4.0.0, which does not report.
         other.execute(
@@ -147,7 +151,8 @@ def test_ticker_and_consumer_report(line: Line, program: Callable[..., Program])
     ticker.end()
     wait_for(lambda: daemons() == {"ticker": False}, what="no session")
     make_silent(root, 60)
-    assert "ticker: NOT RUNNING since" in "\n".join(one.text for one in of(root).daemons)
+    said = "\n".join(one.text for one in of(root).daemons)
+    assert "ticker: NOT RUNNING since" in said and "londiste ticker --db 'host=" in said
 
 
 def test_a_halted_event_is_one_short_line(line: Line, command: Command) -> None:

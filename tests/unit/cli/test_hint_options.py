@@ -10,9 +10,14 @@ import pytest
 from londiste.cli import cli, main, output
 from londiste.cli.errors import _lookup, run, tell
 from londiste.cli.hints import Given, completed, given
+from londiste.cli.start import worker_command
 from londiste.errors import LondisteError
 from londiste.wording import at_node, repeated
 
+SHOP = (
+    '[queue]\nname = "shop"\n[nodes.main]\nrole = "root"\ndb = "dbname=main"\n'
+    '[nodes.reports]\nrole = "leaf"\nprovider = "main"\ndb = "dbname=reports"\n'
+)
 COMMANDS = {"wait-sync": {"--json"}, "config": set(), "members": set()}
 COMMANDS |= {"create-root": set(), "create-leaf": {"--provider"}}
 COMMANDS |= {"queue": set(), "queue create": {"--db"}, "migrate run": {"--from", "--to"}}
@@ -195,10 +200,7 @@ def test_a_node_behind_the_command_is_repeated_too(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "shop.toml"
-    file.write_text(
-        '[queue]\nname = "shop"\n[nodes.main]\nrole = "root"\ndb = "dbname=main"\n'
-        '[nodes.reports]\nrole = "leaf"\nprovider = "main"\ndb = "dbname=reports"\n'
-    )
+    file.write_text(SHOP)
     for node in (["--node", "main"], ["--node=main"]):
         assert run(cli, ["-c", str(file), "change-form", "t", *node]) == 2
         hint = capsys.readouterr().err.splitlines()[-1]
@@ -210,6 +212,20 @@ def test_a_node_behind_the_command_is_repeated_too(
     # A command with a --node of its own means another one by it.
     assert run(cli, ["-c", str(file), "pause", "--node", "main", "--timeut", "1"]) == 2
     assert "--node main pause" not in capsys.readouterr().err
+
+
+def test_the_command_that_starts_a_worker_has_the_file_of_the_call(tmp_path: Path) -> None:
+    one, all_nodes = tmp_path / "leaf.toml", tmp_path / "shop.toml"
+    one.write_text('[londiste]\ndb = "dbname=reports"\n')
+    all_nodes.write_text(SHOP)
+    unknown = "londiste -c FILE worker (settings of node reports)"
+    assert worker_command(None, {}, "reports", "reports") == unknown
+    assert worker_command(one, {}, "reports", "reports") == f"londiste -c {one} worker"
+    assert worker_command(one, {}, "reports", "main") == unknown
+    assert worker_command(one, {"db": "dbname=other"}, "reports", "reports") == unknown
+    wanted = f"londiste -c {all_nodes} --node reports worker"
+    assert worker_command(all_nodes, {}, "reports", "main") == wanted
+    assert "FILE" in worker_command(all_nodes, {}, "moved", "moved")
 
 
 def test_a_hint_says_once_that_the_command_is_to_be_repeated() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from londiste.db.names import quote
@@ -262,7 +263,8 @@ def _replica_text(facts: DatabaseFacts) -> str:
     if facts.version >= 150000:
         return f"as an administrator: {text}"
     missing = facts.replica_function == "missing"
-    first = "londiste install --db DSN, then " if missing else ""
+    install = f"londiste install --db {shlex.quote(facts.more.dsn)}"
+    first = f"{install}, then " if missing else ""
     return f"{first}as an administrator in that database: {text}"
 
 
