@@ -81,7 +81,7 @@ from londiste.settings import databases_of
     help="Write the nodes and tables into a settings file; exit if another process replicates.",
 )
 @click.option("--detach", is_flag=True, help="Continue in the background.")
-@click.option("--stop", is_flag=True, help="Stop the process in the background.")
+@click.option("--stop", is_flag=True, help="Stop the process in the background, if one runs.")
 @click.option("--status", is_flag=True, help="Show the state of the nodes, then exit.")
 @click.option(
     "--remove",
@@ -331,18 +331,17 @@ def _stop(
 ) -> list[steps.Later]:
     """Stops the process in the background and waits for its end; the steps where it explains only.
 
-    Raises StateError.
+    quiet -- whether to say nothing where none runs.
     """
     path = state_file(settings, asked.source, asked.targets[0], "pid")
     found = pidfile.running(path)
     if found is None:
-        if quiet:
-            return []
-        raise StateError(
-            "no process replicates these databases in the background",
-            detail=f"pid file {path}",
-            hint=f"start it: {asked.repeated('--detach')}",
-        )
+        if not quiet:
+            output.message(
+                f"no process replicates these databases in the background (pid file {path})"
+            )
+            output.message(f"start it: {asked.repeated('--detach')}")
+        return []
     if explain:
         return [steps.Later(f"stop process {found}")]
     pid = pidfile.send(path, signal.SIGINT)
