@@ -40,8 +40,8 @@ def drop(
     note -- False for a command that drops the whole cascade and reports its own progress.
 
     The drop is recorded at one of the other nodes, the root if that is free, until the node is
-    dropped there: so an interrupted drop is visible.  The node itself is dropped first, or last
-    when the command runs there.
+    dropped there: so an interrupted drop is visible.  The node itself is dropped first; where the
+    command runs there, the others forget it inside that transaction.
 
     Raises UnknownNode; StateError while others read from it, consumers or sinks have a position
     there, or a change is under way in which it takes part; NodeUnreachable without ``force``, also
@@ -127,13 +127,12 @@ def drop(
         steps.append(
             Begin(free[0], scene.queue, OperationKind.DROP_NODE, name, name, noted[free[0].name])
         )
-    itself = [DropNode(place, scene.queue, name)] if view.info is not None else []
     worker = view.info.worker if view.info is not None else ""
     rest.sort(key=lambda p: p.name in noted)
     forget = [DropNode(p, scene.queue, name, noted.get(p.name), worker) for p in (*rest, *roots)]
     # The command can be given again while the node at which that is done knows the cascade.
-    if name == scene.topology.local:
-        return [*steps, *forget, *itself]
+    inside = tuple(forget) if name == scene.topology.local else ()
+    itself = [DropNode(place, scene.queue, name, inside=inside)] if view.info is not None else []
     return [*steps, *itself, *forget]
 
 
@@ -258,11 +257,13 @@ class DropNode(AtNode):
     ticket -- of the record at this node, which is removed in the same transaction.
     worker -- of the node, if known: consumers of its copies are unregistered, too, also on nodes
         that it only copies from.
+    inside -- steps at other nodes, run before the commit: with the locks nothing else can fail.
     """
 
     name: str
     ticket: Ticket | None = None
     worker: str = ""
+    inside: tuple[DropNode, ...] = ()
 
     def describe(self) -> str:
         if self.at.name == self.name:
@@ -287,18 +288,21 @@ class DropNode(AtNode):
         if self.at.name == self.name:
             # It locks every table of the node, and its queue: writers go first.
             with sites.at_length():
-                _without_copies(sites, self, functools.partial(self._drop, sites.lock_timeout))
+                _without_copies(sites, self, functools.partial(self._drop, sites))
         else:
             with sites.transaction(self.at.dsn) as conn:
                 self._forget(conn)
 
-    def _drop(self, lock_timeout: float, conn: Connection) -> list[release.ReleasedKey]:
-        release.lock_tables(conn, self.queue, lock_timeout)
+    def _drop(self, sites: Connections, conn: Connection) -> list[release.ReleasedKey]:
+        release.lock_tables(conn, self.queue, sites.lock_timeout)
         for sink in spark_epochs.sinks_of(conn, self.queue):
             spark_epochs.forget_sink(conn, sink.sink)
         keys = release.release_tables(conn, self.queue)
         nodes.drop_node(conn, self.queue, self.name)
         self._end_note(conn)
+        for step in self.inside:
+            if not step.done(sites):
+                step.run(sites)
         return keys
 
     def _forget(self, conn: Connection) -> None:

@@ -102,15 +102,18 @@ def test_a_node_that_is_dropped_at_itself_goes_last_and_is_not_noted_again(
     three: tuple[Node, Node, Node], londiste: CommandLine
 ) -> None:
     root, branch, leaf = three
-    done = []
-    for shown in (True, True, False):
-        done.append(_one_step(leaf))
-        assert _shown(londiste, root) is shown
-    assert done == [
-        "root: record drop-node leaf",
-        "branch: forget node leaf",
-        "root: forget node leaf",
-    ]
+    assert _one_step(leaf) == "root: record drop-node leaf"
+    impatient = ("--set", "lock_timeout=0.1", "drop-node", "leaf")
+    for held_at, forgotten in ((leaf, False), (root, True)):
+        with psycopg.connect(held_at.dsn) as other:
+            other.execute("lock table pgq_node.node_location in share row exclusive mode")
+            refused = londiste(leaf.db, *impatient)
+        assert refused.code == 6, refused
+        assert "at this step: leaf: drop the node" in refused.err
+        assert leaf.db.value("select count(*) from pgq_node.node_info") == 1
+        assert root.db.value("select count(*) from pgq_node.subscriber_info") == 2
+        assert (("leaf",) not in branch.db.execute(KNOWN)) is forgotten
+        assert _shown(londiste, root)
     finished = londiste(leaf.db, "drop-node", "leaf")
     assert finished.code == 0, finished
     assert "note" not in finished.err
