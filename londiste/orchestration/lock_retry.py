@@ -144,12 +144,27 @@ def with_holders(conn: Connection, locked: Sequence[LockedTable]) -> list[Locked
 
 
 def _holders(
-    conn: Connection, table: TableName | None, *, writers: bool = False
+    conn: Connection, table: TableName | None, *, writers: bool = False, prepared: bool = False
 ) -> list[LockHolder]:
     names = {"schema": None, "name": None} if table is None else table._asdict()
     with contextlib.suppress(LondisteError):
-        return records(conn, LockHolder, "table_lock_holders", writers=writers, **names)[:_MOST]
+        return records(
+            conn, LockHolder, "table_lock_holders", writers=writers, prepared=prepared, **names
+        )[:_MOST]
     return []
+
+
+def name_prepared(error: LockTimeout, conn: Connection) -> None:
+    """Adds the prepared transactions of a database that may hold the lock: no session shows them.
+
+    Without their ages, so that a repeated error is the same.
+    """
+    held = [] if error.holder else _holders(conn, None, writers=True, prepared=True)
+    if held:
+        remedies = "; ".join(one.remedy for one in held)
+        names = ", ".join(one.name for one in held)
+        which = "it holds" if len(held) == 1 else "one of them holds"
+        error.say_more(f"locks are held by {names}", f"if {which} the lock: {remedies}")
 
 
 def lock_holders(

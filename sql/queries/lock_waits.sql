@@ -14,11 +14,11 @@ with recursive waiting as (
 ),
 -- Beyond five others the search ends.
 before as (
-    select w.pid, b.pid as other, 1 as depth
+    select w.pid, w.pid as behind, b.pid as other, 1 as depth
     from waiting w
     cross join lateral unnest(pg_catalog.pg_blocking_pids(w.pid)) as b(pid)
     union
-    select c.pid, b.pid, c.depth + 1
+    select c.pid, c.other, b.pid, c.depth + 1
     from before c
     cross join lateral unnest(pg_catalog.pg_blocking_pids(c.other)) as b(pid)
     where c.depth < 5
@@ -29,13 +29,14 @@ select distinct on (w.since, w.pid)
     extract(epoch from clock_timestamp() - w.since)::float8 as age,
     t.name as table,
     case
-        -- What is prepared has no process.
-        when c.other = 0 then 'a prepared transaction'
+        when c.other = 0 then coalesce(format('prepared transaction %%s of %%s', p.gid, p.owner),
+            'a prepared transaction')
         else format('%%s of %%s, process %%s', coalesce(nullif(a.application_name, ''), 'a session'),
             coalesce(a.usename, a.backend_type, '?'), c.other)
     end as holder,
-    extract(epoch from clock_timestamp() - a.xact_start)::float8 as held,
+    extract(epoch from clock_timestamp() - coalesce(a.xact_start, p.prepared))::float8 as held,
     case
+        when p.gid is not null then format('commit prepared %%1$L, or rollback prepared %%1$L', p.gid)
         when c.other = 0 then 'select gid, prepared, owner from pg_prepared_xacts'
         else format('select pg_terminate_backend(%%s)', c.other)
     end as remedy
@@ -53,4 +54,20 @@ left join lateral (
     order by l.granted
     limit 1
 ) t on true
-order by w.since, w.pid, a.xact_start
+left join lateral (
+    -- What is prepared has no process; it holds its transaction id.
+    select x.gid, x.owner, x.prepared
+    from pg_catalog.pg_locks n
+    join pg_catalog.pg_locks h
+        on (h.locktype, h.database, h.relation, h.page, h.tuple, h.virtualxid, h.transactionid, h.classid, h.objid,
+            h.objsubid)
+        is not distinct from (n.locktype, n.database, n.relation, n.page, n.tuple, n.virtualxid, n.transactionid,
+            n.classid, n.objid, n.objsubid)
+    join pg_catalog.pg_locks own
+        on own.virtualtransaction = h.virtualtransaction and own.locktype = 'transactionid' and own.pid is null
+    join pg_catalog.pg_prepared_xacts x on x.transaction = own.transactionid
+    where c.other = 0 and n.pid = c.behind and not n.granted and h.granted and h.pid is null
+    order by x.prepared
+    limit 1
+) p on true
+order by w.since, w.pid, coalesce(a.xact_start, p.prepared)

@@ -1,6 +1,7 @@
 -- Who holds locks on a table, or on any one (schema and name null); the longest transaction first.
--- Parameters: schema, name, writers.
+-- Parameters: schema, name, writers, prepared.
 -- writers -- only who has more than read, of the table and of those that inherit from it.
+-- prepared -- only prepared transactions.
 -- age -- seconds of the transaction; null where this role may not see it.
 select
     case
@@ -31,6 +32,7 @@ where l.locktype = 'relation'
                 where i.inhparent = to_regclass(format('%%I.%%I', %(schema)s::text, %(name)s::text)))
     end
     and not (%(writers)s and l.mode = 'AccessShareLock')
+    and not (%(prepared)s and l.pid is not null)
     and l.pid is distinct from pg_backend_pid()
 group by l.pid, a.application_name, a.usename, p.gid, p.owner
 order by age desc nulls last

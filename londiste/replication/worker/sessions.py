@@ -20,8 +20,9 @@ from londiste.db.connection import Connection, connect, usable
 from londiste.db.queries import translated
 from londiste.db.server_text import connected_to
 from londiste.engine.base import Engine
-from londiste.errors import LondisteError, NodeBusy
+from londiste.errors import LockTimeout, LondisteError, NodeBusy
 from londiste.orchestration.connections import reach
+from londiste.orchestration.lock_retry import name_prepared
 from londiste.pgq.liveness import read_only, reporting
 from londiste.replication.notifications import TableNotifications
 from londiste.replication.parallel.coordinator import LargeBatches
@@ -231,6 +232,8 @@ class ErrorReport:
     def store(self, error: LondisteError) -> None:
         """Stores the error, through a session of its own where the worker has none."""
         sessions, settings = self._sessions, self._sessions.settings
+        if isinstance(error, LockTimeout) and sessions.target is not None:
+            name_prepared(error, sessions.target)
         text = origin(error) + describe(error)
         # It would take the last place of a server, or speak for another worker.
         stays = not error.retry and not isinstance(error, NodeBusy)

@@ -17,9 +17,10 @@ import pytest
 from londiste.cascade import original
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType
+from londiste.cascade.switching.steps.waits import wait_tick
 from londiste.daemon.loop import as_londiste
 from londiste.daemon.signals import Signals
-from londiste.errors import NodeDropped, NodeUnreachable
+from londiste.errors import LockTimeout, NodeDropped, NodeUnreachable, TransientError
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.daemons import Question, ask, still_running, worker_runs
 from londiste.pgq import batches
@@ -92,6 +93,28 @@ def bench(line: Line) -> Iterator[Bench]:
             yield made
         finally:
             worker.close()
+
+
+def test_a_prepared_transaction_that_holds_a_lock_is_named(bench: Bench) -> None:
+    """Also by a switch that waits for the worker."""
+    leaf, target = bench.leaf.database, bench.worker._sessions.node()
+    leaf.execute("begin; lock table t in share mode; prepare transaction 'it''s'")
+    target.execute("set lock_timeout = '50ms'")
+    bench.root.database.execute("update t set v = 'y'")
+    tick = int(bench.root.database.value("select pgq.ticker(%s)", QUEUE))
+    with pytest.raises((LockTimeout, psycopg.Error)) as late:
+        bench.worker.unit()
+    bench.worker._recover(as_londiste(late.value))
+    error = leaf.value("select cur_error from pgq_node.get_consumer_info(%s) limit 1", QUEUE)
+    remedy = "commit prepared 'it''s', or rollback prepared 'it''s'"
+    assert "prepared transaction it's of " in error
+    assert error.endswith(f"; hint: if it holds the lock: {remedy}")
+    with pytest.raises(TransientError) as waits:
+        wait_tick(leaf.connect(), QUEUE, tick, 0, "all ticks")
+    assert waits.value.hint == f"on node leaf: if it holds the lock: {remedy}"
+    leaf.execute("rollback prepared 'it''s'")
+    bench.settle()
+    assert leaf.value("select v from t") == "y"
 
 
 def test_a_leaf_takes_ticks_that_piled_up_in_one_batch(bench: Bench) -> None:

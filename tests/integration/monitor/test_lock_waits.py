@@ -76,8 +76,9 @@ def test_a_prepared_transaction_is_named(table: Database) -> None:
     worker = session(table, WORKER)
     send(worker, "truncate public.t")
     (one,) = waits(table)
-    assert (one.holder, one.held) == ("a prepared transaction", None)
-    assert table.execute(one.remedy)[0][0] == "lock_wait"
+    assert one.holder == f"prepared transaction lock_wait of {worker.info.user}"
+    assert one.held is not None
+    assert one.remedy == "commit prepared 'lock_wait', or rollback prepared 'lock_wait'"
     table.execute("rollback prepared 'lock_wait'")
 
 

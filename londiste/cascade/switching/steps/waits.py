@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from londiste.cascade import sqlapi as nodes
@@ -17,6 +17,7 @@ from londiste.db.names import word
 from londiste.errors import StateError, TransientError
 from londiste.orchestration.connections import Connections
 from londiste.pgq import queues
+from londiste.wording import at_node, hint_in
 
 #: Seconds between polls.
 POLL_SECONDS = 0.02
@@ -132,21 +133,24 @@ def wait_tick(conn: Connection, queue: str, tick: int, timeout: float, why: str)
         return reached(conn, info, tick)
 
     if not wait_until(arrived, timeout, poll=POLL_SECONDS):
+        errors = {
+            c.name: c.cur_error for c in nodes.get_consumer_info(conn, info.queue) if c.cur_error
+        }
+        hint = hint_in(errors.get(info.worker, ""))
+        if info.paused:
+            hint = f"londiste resume --node {word(info.name)}"
+        elif hint:
+            hint = at_node(hint, info.name)
         raise TransientError(
             f"node {info.name} does not have {why} after {timeout:g} s",
-            detail=_position(conn, info, tick),
-            hint=f"londiste resume --node {word(info.name)}"
-            if info.paused
-            else f"check the log of worker {info.worker}, and londiste status",
+            detail=_position(info, tick, errors),
+            hint=hint or f"check the log of worker {info.worker}, and londiste status",
         )
     return info
 
 
-def _position(conn: Connection, info: NodeInfo, tick: int) -> str:
+def _position(info: NodeInfo, tick: int, errors: Mapping[str, str]) -> str:
     words = [f"it is at tick {info.last_tick} of {tick}"]
     if info.paused:
         words.append("its worker is paused")
-    words += [
-        f"{c.name}: {c.cur_error}" for c in nodes.get_consumer_info(conn, info.queue) if c.cur_error
-    ]
-    return "; ".join(words)
+    return "; ".join([*words, *(f"{name}: {error}" for name, error in errors.items())])
