@@ -15,7 +15,7 @@ from londiste.copy.status import collect as copies_of
 from londiste.db.connection import Connection
 from londiste.errors import StateError
 from londiste.monitor import lag
-from londiste.monitor.lag import TICK_PATIENCE, Position
+from londiste.monitor.lag import Position
 from londiste.monitor.queues.model import Finding
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.daemons import worker_runs
@@ -40,7 +40,7 @@ class NodeState:
 
     root -- it is the source: no lag.
     ticks, events, seconds -- behind the newest tick of the root; None when unknown.
-    waiting -- events that wait for a tick although one is due.
+    waiting -- events that wait for a tick although one is due, or while no ticker runs.
     tick_age -- seconds since the newest; None: it lies in the future.
     no_ticker -- the ticker has ended, or hangs.
     copies -- the tables that are not in sync.
@@ -49,6 +49,7 @@ class NodeState:
     copies_paused -- no rows are copied until an operator resumes the copies.
     losses -- what keeps changes of its tables from it, or from the nodes below.
     source_loses -- the source, if it keeps changes of its tables from this node; else ''.
+    overdue -- the events of ``waiting`` wait longer than a ticker lets them wait.
     """
 
     name: str
@@ -67,6 +68,7 @@ class NodeState:
     copies_paused: bool = False
     losses: tuple[Finding, ...] = ()
     source_loses: str = ""
+    overdue: bool = False
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -208,16 +210,6 @@ def stop_waiting(
     )
 
 
-def overdue(waiting: int, age: float | None, max_lag: float, ticker: Life) -> bool:
-    """Pure: whether events wait for a tick that no ticker creates.
-
-    age -- seconds since the newest tick; None: it lies in the future.
-    max_lag -- the longest time until the next one.
-    """
-    late = age is None or age > max_lag + TICK_PATIENCE
-    return waiting > 0 and (ticker in _ENDED or late)
-
-
 def look_at_all(
     sites: Connections, replications: Sequence[Replication], lost: Lost | None = None
 ) -> list[list[NodeState]]:
@@ -278,6 +270,7 @@ def _total(states: Sequence[NodeState]) -> NodeState:
         events=None if None in events else sum(filter(None, events)),
         seconds=max((one.seconds for one in states if one.seconds is not None), default=None),
         waiting=sum(one.waiting for one in states),
+        overdue=any(one.overdue for one in states),
         tick_age=None
         if any(one.tick_age is None for one in states)
         else max(one.tick_age or 0.0 for one in states),
@@ -368,7 +361,7 @@ def _placed(
         return state
     # With no later tick, these have none.
     waiting = 0 if newest.behind.ticks else newest.behind.events
-    late = overdue(waiting, newest.age, newest.max_lag, ticker)
+    overdue = newest.behind.needs_tick
     behind = position.behind
     events = max(0, behind.events - waiting)
     return replace(
@@ -376,7 +369,8 @@ def _placed(
         ticks=behind.ticks,
         events=events,
         seconds=behind.seconds if events else None,
-        waiting=waiting if late else 0,
+        waiting=waiting if overdue or ticker in _ENDED else 0,
+        overdue=overdue,
         tick_age=newest.age,
         no_ticker=ticker in _ENDED,
     )

@@ -237,7 +237,7 @@ def _status(context: options.Context, settings: ReplicateSettings, asked: Asked)
             remove=asked.command("--remove"),
             placed=placed,
         )
-        code = EXIT_DIFFERENT if any(one.loses for one in nodes) else 0
+        code = EXIT_DIFFERENT if any(one.loses or one.overdue for one in nodes) else 0
         hinted = any(one.has_hints for one in nodes)
         with found[0].sites() as sites:
             live_state.warn(sites, found, asked, hinted=hinted and not in_file)

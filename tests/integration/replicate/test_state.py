@@ -32,7 +32,9 @@ STOPPED = (
 )
 
 
-def test_events_that_wait_for_a_dead_ticker_are_shown_and_are_no_sync(line: Line) -> None:
+def test_events_that_wait_for_a_dead_ticker_are_shown_and_are_no_sync(
+    line: Line, capsys: pytest.CaptureFixture[str]
+) -> None:
     root = line.node("root", NodeType.ROOT, schema=SCHEMA)
     leaf = line.node("leaf", NodeType.LEAF, root, schema=SCHEMA)
     line.add(root, "a")
@@ -47,17 +49,30 @@ def test_events_that_wait_for_a_dead_ticker_are_shown_and_are_no_sync(line: Line
             return look(sites, QUEUE, source, [target])[1]
 
     assert state().in_sync
-    # The worker may have taken longer than a tick may be old.
+    # However long the commands of the test take.
+    root.database.execute("update pgq.queue set queue_ticker_max_lag = '1 h'")
     line.tick()
     root.database.execute("insert into a select generate_series(1, 3)")
-    # An event of this moment waits for the next tick as it should.
-    assert state().in_sync and not state().waiting
-    root.database.execute("update pgq.tick set tick_time = tick_time - interval '1 minute'")
+    older = (
+        "update pgq.tick set tick_time = tick_time - interval '2 h'"
+        " where tick_id = (select max(tick_id) from pgq.tick)"
+    )
+    events = "update pgq.event_template set ev_time = ev_time - interval '2 h'"
+    status = ["replicate", source.dsn, target.dsn, "--queue", QUEUE, "--status"]
+    # An event of this moment waits for the next tick as it should, also after idle hours.
+    for change in ("select 1", older):
+        root.database.execute(change)
+        assert state().in_sync and not state().waiting
+    root.database.execute(events)
     late = state()
     assert (late.waiting, late.events, late.in_sync, late.no_ticker) == (3, 0, False, False)
-    assert 60 <= late.tick_age < 120
+    assert 7200 <= late.tick_age < 7300
+    capsys.readouterr()
+    assert run(cli, status) == 3
+    assert "about 3 events wait for a tick" in capsys.readouterr().out
     # The ticker ended as requested: that is known without the age of a tick.
-    root.database.execute("update pgq.tick set tick_time = tick_time + interval '1 minute'")
+    root.database.execute(older.replace("-", "+"))
+    root.database.execute(events.replace("-", "+"))
     assert state().in_sync
     root.database.execute(STOPPED)
     assert not state().in_sync and state().no_ticker

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from londiste.cascade.commands.endpoint import Endpoint
-from londiste.cascade.daemons import Life
 from londiste.cli.setup import live_state
 from londiste.cli.worker_once import waiting_for_tick
 from londiste.copy.status import CopyLag, TableStatus
@@ -39,7 +38,7 @@ from londiste.replicate.databases import (
 )
 from londiste.replicate.held import Held
 from londiste.replicate.setup import Selection
-from londiste.replicate.state import NodeState, line, needs_tick, overdue, stop_waiting
+from londiste.replicate.state import NodeState, line, needs_tick, stop_waiting
 from londiste.replication.patterns import matches
 from londiste.replication.tablesync.stopped import remedy, stored
 
@@ -222,25 +221,6 @@ def test_an_error_stops_a_copy_if_it_comes_again_and_does_not_pass() -> None:
     assert stops(StateError("x"), 2)
     assert not stops(StateError("x"), 1)
     assert not stops(NodeUnreachable("x"), 9) and not stops(TableChanged("x"), 9)
-
-
-@pytest.mark.parametrize(
-    ("waiting", "age", "ticker", "late"),
-    [
-        (0, 1e6, Life.GONE, False),
-        (5, 1.0, Life.GONE, True),
-        (5, 1.0, Life.STOPPED, True),
-        (5, 1.0, Life.HUNG, True),
-        # Events of this moment, with a ticker or another program that ticks.
-        *((5, 12.0, life, False) for life in (Life.ALIVE, Life.BUSY, Life.NEVER, Life.UNKNOWN)),
-        # It runs and does not tick this queue.
-        *((5, 14.0, life, True) for life in (Life.ALIVE, Life.BUSY, Life.NEVER, Life.UNKNOWN)),
-    ],
-)
-def test_events_without_a_tick_are_late_when_no_ticker_creates_one(
-    waiting: int, age: float, ticker: Life, late: bool
-) -> None:
-    assert overdue(waiting, age, 3.0, ticker) is late
 
 
 def test_created_objects_are_dropped_tables_first_and_schemas_last() -> None:
