@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import Member, NodeType
@@ -128,30 +128,49 @@ def status(dsn: str, queue: str, *, extra: str) -> tuple[list[NodeScript], list[
     with session(dsn, name="londiste execute", autocommit=True) as conn:
         me = nodes.get_node_info(conn, queue).name
 
-    def look(node: str, conn: Connection) -> list[Script]:
-        return state.get_scripts(conn, queue)
+    def look(node: str, conn: Connection) -> _Known:
+        others = {}
+        if is_root := nodes.is_root_node(conn, queue):
+            for (other,) in tuples(conn, "queues_of_nodes"):
+                others[other] = state.get_scripts(conn, other) if other != queue else []
+        return _Known(state.get_scripts(conn, queue), is_root, others)
 
     answers = ask(_members(dsn, queue), me, dsn, extra, look)
-    names: dict[str, datetime | None] = {}
+    texts: dict[str, str] = {}
     for _, answer in answers:
         if not isinstance(answer, str):
-            for script in answer:
-                names.setdefault(script.name, script.started_at)
-    rows = []
-    for name in names:
-        for node, answer in answers:
-            if isinstance(answer, str):
-                rows.append(NodeScript(node, name, "unknown", None, None, answer))
-                continue
-            mine = next((s for s in answer if s.name == name), None)
-            if mine is None:
-                rows.append(NodeScript(node, name, "not reached yet", None, None, None))
-            else:
-                since = mine.finished_at or mine.started_at
-                rows.append(
-                    NodeScript(node, name, mine.state.value, since, mine.statement, mine.error)
-                )
+            for script in answer.scripts:
+                texts.setdefault(script.name, script.sql)
+    rows = [
+        NodeScript(node, name, "unknown", None, None, answer)
+        if isinstance(answer, str)
+        else _on_node(node, name, text, answer)
+        for name, text in texts.items()
+        for node, answer in answers
+    ]
     return rows, [(node, answer) for node, answer in answers if isinstance(answer, str)]
+
+
+class _Known(NamedTuple):
+    """The scripts of a node.  others -- of the other queues of a root: no queue brings it any."""
+
+    scripts: list[Script]
+    is_root: bool
+    others: Mapping[str, list[Script]]
+
+
+def _on_node(node: str, name: str, text: str, known: _Known) -> NodeScript:
+    """Pure: the state of a script with this text on a node that answers."""
+    mine, through = next((s for s in known.scripts if s.name == name), None), ""
+    for queue, scripts in known.others.items():
+        for script in scripts:
+            if mine is None and (script.name, script.sql) == (name, text):
+                mine, through = script, f" through queue {queue}"
+    if mine is None:
+        absent = "not run here" if known.is_root else "not reached yet"
+        return NodeScript(node, name, absent, None, None, None)
+    since = mine.finished_at or mine.started_at
+    return NodeScript(node, name, f"{mine.state.value}{through}", since, mine.statement, mine.error)
 
 
 def ask(

@@ -66,6 +66,18 @@ def test_a_silent_node_is_named_where_no_script_is_listed(tree: Tree) -> None:
         assert "no script on the nodes that answer" in done.err.replace(" waits for a decision", "")
 
 
+def test_the_root_of_two_queues_says_through_which_one_a_script_has_run(tree: Tree) -> None:
+    second = ("--set", "queue_name=second")
+    assert tree.run(tree.root, *second, "create-root", "root").code == 0
+    path = tree.script("c.sql", "alter table t add column n int")
+    assert tree.run(tree.root, *second, "execute", path).code == 0
+    for node in (tree.branch, tree.leaf):
+        assert tree.run(node, "execute", path, "--local").code == 0
+    assert tree.states("c.sql") == ["done through queue second", "done", "done"]
+    assert tree.run(tree.branch, "execute", tree.script("d.sql", "select 1"), "--local").code == 0
+    assert tree.states("d.sql") == ["not run here", "done", "not reached yet"]
+
+
 def test_rows_behind_a_script_of_the_same_batch_fire_no_trigger_of_the_node(tree: Tree) -> None:
     tree.leaf.database.execute(
         "create table fired (id int);"
