@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "londiste"
 
@@ -46,7 +44,14 @@ def imports(path: Path) -> Iterator[str]:
                 yield parts[1]
 
 
-MODULES = sorted(p for p in PACKAGE.rglob("*.py") if p.parent != PACKAGE)
+def above(path: Path, known: dict[str, int]) -> set[str]:
+    """Other packages that a module imports and that are not below its own."""
+    own = path.relative_to(PACKAGE).parts[0]
+    return {
+        other
+        for other in imports(path)
+        if other in known and other != own and known[other] >= known[own]
+    }
 
 
 def test_the_picture_names_every_package() -> None:
@@ -54,16 +59,14 @@ def test_the_picture_names_every_package() -> None:
     assert packages <= set(layers()), packages - set(layers())
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_a_module_imports_only_from_its_own_layer_or_below(path: Path) -> None:
+def test_modules_import_only_from_their_own_layer_or_below() -> None:
     known = layers()
-    own = path.relative_to(PACKAGE).parts[0]
-    wrong = sorted(
-        other
-        for other in set(imports(path))
-        if other in known and other != own and known[other] >= known[own]
-    )
-    assert wrong == [], f"{own} (layer {known[own]}) imports {wrong}"
+    wrong = {
+        str(path.relative_to(PACKAGE)): sorted(found)
+        for path in sorted(p for p in PACKAGE.rglob("*.py") if p.parent != PACKAGE)
+        if (found := above(path, known))
+    }
+    assert not wrong
 
 
 def test_only_the_spark_engine_imports_pyspark() -> None:

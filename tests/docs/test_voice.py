@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import click
-import pytest
 
 import londiste
 from londiste import errors, settings
@@ -139,11 +139,26 @@ def written(node: ast.AST) -> str:
     )
 
 
-def literals(path: Path) -> Iterator[Text]:
-    """Summary, errors, log lines and printed lines of a module."""
+class Module(NamedTuple):
+    """What a module says: its first line, and the errors, log lines and lines that it prints."""
+
+    where: str
+    summary: str
+    literals: list[Text]
+    #: The first words of its errors.
+    errors: list[Text]
+
+
+@cache
+def modules() -> list[Module]:
+    return [module(path) for path in sorted(PACKAGE.rglob("*.py"))]
+
+
+def module(path: Path) -> Module:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     where = str(path.relative_to(PACKAGE.parent))
-    yield Text(f"{where}:1", (ast.get_docstring(tree) or "").partition("\n")[0])
+    summary = (ast.get_docstring(tree) or "").partition("\n")[0]
+    found = Module(where, summary, [Text(f"{where}:1", summary)], [])
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue
@@ -154,11 +169,11 @@ def literals(path: Path) -> Iterator[Text]:
             given = [*node.args, *(k.value for k in node.keywords if k.arg in ("detail", "hint"))]
         elif (owner == "log" and name in LOGS) or (owner in ("output", "click") and name in PRINTS):
             given = node.args[:1]
-        for argument in given:
-            yield Text(f"{where}:{argument.lineno}", written(argument))
-
-
-MODULES = sorted(PACKAGE.rglob("*.py"))
+        texts = [Text(f"{where}:{argument.lineno}", written(argument)) for argument in given]
+        found.literals.extend(texts)
+        if getattr(node.func, "id", "") in ERRORS:
+            found.errors.extend(texts[: len(node.args)][:1])
+    return found
 
 
 def wrong(texts: Iterator[Text]) -> list[str]:
@@ -177,20 +192,12 @@ def test_descriptions_of_settings_have_the_terms_of_the_glossary() -> None:
     assert not wrong(descriptions())
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_texts_of_a_module_have_the_terms_of_the_glossary(path: Path) -> None:
-    assert not wrong(literals(path))
+def test_texts_of_modules_have_the_terms_of_the_glossary() -> None:
+    assert not wrong(text for one in modules() for text in one.literals)
 
 
 def test_a_module_has_a_summary_of_one_line() -> None:
-    long = [
-        str(path)
-        for path in MODULES
-        if not (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "")
-        .partition("\n")[0]
-        .endswith((".", ":"))
-    ]
-    assert not long
+    assert not [one.where for one in modules() if not one.summary.endswith((".", ":"))]
 
 
 def test_help_of_a_command_names_its_object() -> None:
@@ -232,12 +239,9 @@ def test_sentences_of_helps_are_short() -> None:
 
 
 def test_errors_begin_lower_case_and_end_without_a_full_stop() -> None:
-    found = []
-    for path in MODULES:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            name = getattr(getattr(node, "func", None), "id", "")
-            if isinstance(node, ast.Call) and name in ERRORS and node.args:
-                text = written(node.args[0])
-                if text.endswith(".") or re.match(r"[A-Z][a-z]+ ", text):
-                    found.append(f"{path}:{node.lineno}: {text}")
-    assert not found
+    assert not [
+        one
+        for each in modules()
+        for one in each.errors
+        if one.text.endswith(".") or re.match(r"[A-Z][a-z]+ ", one.text)
+    ]

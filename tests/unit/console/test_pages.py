@@ -151,6 +151,7 @@ def test_what_is_not_known_is_not_shown_as_none(entry: object) -> None:
     known = NodeFacts("r", (), MonitorFacts("r"), SlowFacts({}), CopyStatus(Control(), []))
     silent = node("leaf", "root", unreachable="host x: does not answer")
     old = NodeFacts("l", unknown=frozenset(Fact))
+    renderer = Renderer([(entry.name, entry.title)], 1.0)
     none = [
         *("All tables are in sync.", "No failed events.", "No change of the cascade is under way."),
         *("is recorded", "no table is compared yet", "No problems found.", ": none<", "matches"),
@@ -160,8 +161,7 @@ def test_what_is_not_known_is_not_shown_as_none(entry: object) -> None:
         found = (node("root"), leaf) if leaf else (node("root"),)
         nodes = {"root": known} | ({"leaf": facts} if facts else {})
         page = entry.build(request(Snapshot(AT, Status("q", "root", found), nodes), error))
-        title, menu = entry.title, [(entry.name, entry.title)]
-        return page, Renderer(menu, 1.0).page(entry.name, title, page, {}, Visitor())
+        return page, renderer.page(entry.name, entry.title, page, {}, Visitor())
 
     page, text = made("", None, None)
     assert page.unknown_nodes == ()

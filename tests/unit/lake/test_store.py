@@ -27,6 +27,7 @@ from londiste.lake.directory_names import directory_name, table_of
 from londiste.lake.settings import LakeSettings
 from londiste.lake.store import Overtaken, Store
 from londiste.lake.versions import File, Version, crowded
+from tests.support.programs import forked
 
 TABLE = TableName("public", "t")
 COLUMNS = (LakeColumn("id", "integer", "int"), LakeColumn("v", "text", "string"))
@@ -326,7 +327,7 @@ def earlier(store: Store) -> Path:
 def command(directory: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
     """The command that converts it."""
     argv = [sys.executable, "-m", "londiste", "lake", "convert", "--json", str(directory)]
-    return subprocess.run(argv, env={**os.environ, **env}, capture_output=True, text=True)
+    return forked.run(argv, env={**os.environ, **env})
 
 
 def test_a_directory_of_an_earlier_release_is_converted(earlier: Path, store: Store) -> None:
