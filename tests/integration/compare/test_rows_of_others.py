@@ -12,6 +12,7 @@ from londiste.cascade.model import NodeType
 from londiste.db.names import TableName
 from tests.fixtures.line import QUEUE, Line, LineNode
 from tests.integration.compare.test_compare import damage
+from tests.support.servers.kept_nodes import kept_nodes
 
 TREE = """
 create table p (id int primary key, v text) partition by range (id);
@@ -21,9 +22,8 @@ create table p_b partition of p for values from (100) to (200);
 ARCHIVE = "create table archive (id int primary key, v text)"
 
 
-@pytest.fixture
-def pair(line: Line) -> tuple[LineNode, LineNode]:
-    """A root with two partitions, a leaf with one table for both, and an older row in it."""
+@kept_nodes
+def _pair(line: Line) -> tuple[LineNode, LineNode]:
     root = line.node("root", NodeType.ROOT, schema=TREE)
     leaf = line.node("leaf", NodeType.LEAF, root, schema=ARCHIVE)
     fill = "select i, 'v' || i from generate_series(1, 199) i"
@@ -31,9 +31,18 @@ def pair(line: Line) -> tuple[LineNode, LineNode]:
     leaf.database.execute(f"insert into archive {fill}")
     leaf.database.execute("insert into archive values (-1, 'older')")
     line.add(root, "p_a", "p_b")
-    line.start(leaf)
+    line.tick()
+    line.once(leaf)
     for name in ("p_a", "p_b"):
         add(line, leaf, name)
+    return root, leaf
+
+
+@pytest.fixture
+def pair(line: Line) -> tuple[LineNode, LineNode]:
+    """A root with two partitions, a leaf with one table for both, and an older row in it."""
+    root, leaf = _pair(line)
+    line.start(leaf)
     line.wait_position(leaf, line.tick())
     return root, leaf
 

@@ -9,11 +9,13 @@ from londiste.cascade.model import NodeType
 from londiste.pgq import rebase
 from tests.fixtures.line import Line, LineNode
 from tests.support.scenarios.processes import Done
+from tests.support.servers.kept_nodes import kept_nodes
 
 MADE = "create table a (id int primary key)"
 ROWS = "select id from a order by id"
 
 
+@kept_nodes
 def _cascade(line: Line) -> tuple[LineNode, LineNode, LineNode]:
     root = line.node("root", NodeType.ROOT, schema=MADE)
     line.add(root, "public.a")

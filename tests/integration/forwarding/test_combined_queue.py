@@ -17,17 +17,24 @@ from londiste.errors import CombinedClosed, EventError, StateError
 from londiste.replication.worker import duties
 from londiste.replication.worker.worker import Worker
 from londiste.settings import WorkerSettings, load
-from tests.fixtures.cluster import Database
+from tests.fixtures.cluster import Server
 from tests.fixtures.nodes import ret
 from tests.fixtures.process import ROOT
-from tests.support.scenarios.combined_cascade import ALL, PARTS, TABLES, Combined
+from tests.support.scenarios.combined_cascade import ALL, PARTS, TABLES, Combined, kept_combined
+from tests.support.servers.kept_nodes import Kept
 
 
 @pytest.fixture
-def combined(tmp_path: Path, new_database: Callable[..., Database]) -> Iterator[Combined]:
-    made = Combined(tmp_path, new_database, rows=3)
-    yield made
-    made.close()
+def combined(
+    request: pytest.FixtureRequest, tmp_path: Path, cluster: Server, kept_worlds: Kept
+) -> Iterator[Combined]:
+    with kept_combined(tmp_path, cluster, kept_worlds, *getattr(request, "param", ())) as made:
+        yield made
+
+
+#: Where the sources are merged, with the tables at the first place.
+MERGED = pytest.mark.parametrize("combined", [("first",)], indirect=True, ids=["merged"])
+TWICE = pytest.mark.parametrize("combined", [("first", "second")], indirect=True, ids=["twice"])
 
 
 #: ``refused("one@first", "resync", "t")``: what the command says when it ends with 3, or ``code``.
@@ -106,34 +113,6 @@ def test_a_stand_by_without_the_same_leaves_does_not_become_the_root(
     assert not combined.at["first"].value("select queue_disable_insert from pgq.queue")
 
 
-def test_a_table_that_only_the_leaf_of_the_stand_by_keeps_is_found(
-    combined: Combined, refused: Refused, capsys: pytest.CaptureFixture[str]
-) -> None:
-    combined.merge("first")
-    combined.merge("second")
-    combined.add_tables_at("first")
-    combined.here(f"{ALL}@second", "add-table", "public.t", "public.log", "--expect-sync")
-    for part in PARTS:
-        combined.here(f"{part}@second", "add-table", *TABLES)
-    combined.here(f"{ALL}@second", "switchover", "--dry-run")
-    # The first source is no longer merged, and the stand-by is forgotten.
-    combined.here("one@first", "remove-table", "t")
-    problem = "table public.t of queue one is replicated by its leaf on second only"
-    mend = "with the settings of queue one on second: londiste remove-table public.t"
-    said = refused(f"{ALL}@second", "switchover", "--dry-run")
-    assert problem in said and mend in said
-    said = refused(f"{ALL}@second", "takeover", "first", "--node", "second", "--dry-run")
-    assert problem in said and mend in said
-    for node, *how in (("one@second",), ("one@one", "--all-nodes")):
-        capsys.readouterr()
-        run_command(cli, ["-c", str(combined.config(node)), "check", "--json", *how])
-        found = json.loads(capsys.readouterr().out)["findings"]
-        (one,) = (one for one in found if one["kind"] == "merge-differs")
-        assert problem in one["what"] and one["do"] == mend
-    combined.here("one@second", "remove-table", "public.t")
-    combined.here(f"{ALL}@second", "switchover", "--dry-run")
-
-
 def test_a_part_is_not_copied_into_what_the_stand_by_may_have(
     combined: Combined, refused: Refused, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -177,16 +156,104 @@ def test_a_part_is_not_copied_into_what_the_stand_by_may_have(
     assert "is fed by combined queue all" in said
 
 
+@TWICE
+def test_a_table_that_only_the_leaf_of_the_stand_by_keeps_is_found(
+    combined: Combined, refused: Refused, capsys: pytest.CaptureFixture[str]
+) -> None:
+    combined.here(f"{ALL}@second", "add-table", "public.t", "public.log", "--expect-sync")
+    for part in PARTS:
+        combined.here(f"{part}@second", "add-table", *TABLES)
+    combined.here(f"{ALL}@second", "switchover", "--dry-run")
+    # The first source is no longer merged, and the stand-by is forgotten.
+    combined.here("one@first", "remove-table", "t")
+    problem = "table public.t of queue one is replicated by its leaf on second only"
+    mend = "with the settings of queue one on second: londiste remove-table public.t"
+    said = refused(f"{ALL}@second", "switchover", "--dry-run")
+    assert problem in said and mend in said
+    said = refused(f"{ALL}@second", "takeover", "first", "--node", "second", "--dry-run")
+    assert problem in said and mend in said
+    for node, *how in (("one@second",), ("one@one", "--all-nodes")):
+        capsys.readouterr()
+        run_command(cli, ["-c", str(combined.config(node)), "check", "--json", *how])
+        found = json.loads(capsys.readouterr().out)["findings"]
+        (one,) = (one for one in found if one["kind"] == "merge-differs")
+        assert problem in one["what"] and one["do"] == mend
+    combined.here("one@second", "remove-table", "public.t")
+    combined.here(f"{ALL}@second", "switchover", "--dry-run")
+
+
+@TWICE
+def test_a_script_of_the_sources_reaches_the_stand_by_once(
+    combined: Combined, tmp_path: Path
+) -> None:
+    combined.here(f"{ALL}@second", "add-table", *TABLES, "--expect-sync")
+    script = tmp_path / "wider.sql"
+    script.write_text("alter table log add column more int default 1;\n")
+    for number, part in enumerate(PARTS):
+        combined.here(f"{part}@{part}", "execute", str(script))
+        combined.at[part].execute("insert into log values (%s, 1, %s)", part, number)
+        _tick(combined, part)
+        with closing(_unit(combined, f"{part}@first")) as leaf:
+            leaf.run_once()
+    _tick_of(combined, "first", ALL)
+    with closing(_unit(combined, f"{ALL}@second")) as branch:
+        branch.run_once()
+    for place in ("first", "second"):
+        rows = combined.at[place].execute("select part, more from log order by part")
+        assert rows == [("one", 0), ("two", 1)]
+    # The leaves that wait follow to where the rows are, and no further.
+    for part in PARTS:
+        tick = combined.position(part, "first")
+        assert combined.position(part, "second") == tick
+        with closing(_unit(combined, f"{part}@second")) as leaf:
+            leaf.run_once()
+        query = "select last_tick from pgq.get_consumer_info(%s, %s)"
+        assert combined.at[part].value(query, part, f"{part}_second") == tick
+        known = combined.at["second"].execute(
+            "select table_name from londiste.table_info where queue_name = %s order by 1", part
+        )
+        assert known == [("public.log",), ("public.t",)]
+
+
+@TWICE
+def test_a_part_from_which_nothing_comes_is_at_the_same_tick_on_the_new_root(
+    combined: Combined, refused: Refused
+) -> None:
+    combined.here(f"{ALL}@second", "add-table", *TABLES, "--expect-sync")
+    for part in PARTS:
+        combined.here(f"{part}@second", "add-table", *TABLES)
+    # As after a restore by hand: nobody has told the stand-by.
+    combined.at["first"].execute(
+        "update pgq_node.local_state set last_tick_id = 5 where queue_name = 'one'"
+    )
+    assert combined.position("one", "second") == 1
+    combined.start(f"{ALL}@second")
+    combined.here(f"{ALL}@second", "switchover")
+    assert combined.kind("second") == "root"
+    assert combined.position("one", "second") == combined.position("one", "first") == 5
+    # A leaf that nobody tells anything is found to be elsewhere, and all is undone.
+    combined.at["first"].execute(
+        "update pgq_node.local_state set last_tick_id = 4 where queue_name = 'two';"
+        " update pgq_node.node_info set combined_queue = null where queue_name = 'two'"
+    )
+    combined.start(f"{ALL}@first")
+    said = refused(f"{ALL}@second", "switchover", "--to", "first", "--allow-data-loss")
+    assert "at different ticks" in said
+    assert "everything is undone" in said
+    assert combined.kind("second") == "root"
+    closed = "select queue_disable_insert from pgq.queue where queue_name = 'all'"
+    assert combined.at["second"].value(closed) is False
+
+
 def _unit(combined: Combined, node: str) -> Worker:
     """The worker of a node, to be driven unit by unit; the caller closes it."""
     return Worker(lambda: load(WorkerSettings, combined.config(node)), Signals())
 
 
+@MERGED
 def test_one_key_in_two_sources_stops_with_the_choices(
     combined: Combined, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    combined.merge("first")
-    combined.add_tables_at("first")
     for part in PARTS:
         combined.at[part].execute("insert into t values ('both', 1, %s)", part)
         combined.at[part].execute("insert into log values (%s, 1)", part)
@@ -230,11 +297,10 @@ def test_one_key_in_two_sources_stops_with_the_choices(
         assert first.value(query.replace("log", "t")) == 2
 
 
+@MERGED
 def test_a_truncate_at_one_source_does_not_take_the_rows_of_the_other(
     combined: Combined, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    combined.merge("first")
-    combined.add_tables_at("first")
     first = combined.at["first"]
     for part in PARTS:
         combined.at[part].execute("insert into log values (%s, 1)", part)
@@ -282,9 +348,8 @@ def test_a_truncate_at_one_source_does_not_take_the_rows_of_the_other(
         assert first.value("select count(*) from t where part = 'one'") == 0
 
 
+@MERGED
 def test_a_leaf_whose_combined_queue_is_gone_stops(combined: Combined) -> None:
-    combined.merge("first")
-    combined.add_tables_at("first")
     answer = ret(combined.at["first"], "pgq_node.drop_node", ALL, "first")
     assert answer[:2] == (405, "Queues merge into all here: one, two")
     for table in ("local_state", "subscriber_info", "node_info"):
@@ -297,11 +362,10 @@ def test_a_leaf_whose_combined_queue_is_gone_stops(combined: Combined) -> None:
     assert combined.at["first"].value("select count(*) from log") == 0
 
 
+@MERGED
 def test_a_closed_combined_queue_takes_all_of_a_batch_or_nothing(
     combined: Combined, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    combined.merge("first")
-    combined.add_tables_at("first")
     first = combined.at["first"]
     first.execute("update pgq.queue set queue_disable_insert = true")
     combined.at["one"].execute("insert into log values ('one', 1)")
@@ -325,70 +389,3 @@ def test_a_closed_combined_queue_takes_all_of_a_batch_or_nothing(
     assert first.value("select count(*) from log") == 1
     last = first.execute("select ev_type, ev_extra1 from pgq.event_1 order by ev_id desc limit 2")
     assert last == [("pgq.tick-id", "one"), (last[1][0], "public.log")]
-
-
-def test_a_script_of_the_sources_reaches_the_stand_by_once(
-    combined: Combined, tmp_path: Path
-) -> None:
-    combined.merge("first")
-    combined.merge("second")
-    combined.add_tables_at("first")
-    combined.here(f"{ALL}@second", "add-table", *TABLES, "--expect-sync")
-    script = tmp_path / "wider.sql"
-    script.write_text("alter table log add column more int default 1;\n")
-    for number, part in enumerate(PARTS):
-        combined.here(f"{part}@{part}", "execute", str(script))
-        combined.at[part].execute("insert into log values (%s, 1, %s)", part, number)
-        _tick(combined, part)
-        with closing(_unit(combined, f"{part}@first")) as leaf:
-            leaf.run_once()
-    _tick_of(combined, "first", ALL)
-    with closing(_unit(combined, f"{ALL}@second")) as branch:
-        branch.run_once()
-    for place in ("first", "second"):
-        rows = combined.at[place].execute("select part, more from log order by part")
-        assert rows == [("one", 0), ("two", 1)]
-    # The leaves that wait follow to where the rows are, and no further.
-    for part in PARTS:
-        tick = combined.position(part, "first")
-        assert combined.position(part, "second") == tick
-        with closing(_unit(combined, f"{part}@second")) as leaf:
-            leaf.run_once()
-        query = "select last_tick from pgq.get_consumer_info(%s, %s)"
-        assert combined.at[part].value(query, part, f"{part}_second") == tick
-        known = combined.at["second"].execute(
-            "select table_name from londiste.table_info where queue_name = %s order by 1", part
-        )
-        assert known == [("public.log",), ("public.t",)]
-
-
-def test_a_part_from_which_nothing_comes_is_at_the_same_tick_on_the_new_root(
-    combined: Combined, refused: Refused
-) -> None:
-    combined.merge("first")
-    combined.merge("second")
-    combined.add_tables_at("first")
-    combined.here(f"{ALL}@second", "add-table", *TABLES, "--expect-sync")
-    for part in PARTS:
-        combined.here(f"{part}@second", "add-table", *TABLES)
-    # As after a restore by hand: nobody has told the stand-by.
-    combined.at["first"].execute(
-        "update pgq_node.local_state set last_tick_id = 5 where queue_name = 'one'"
-    )
-    assert combined.position("one", "second") == 1
-    combined.start(f"{ALL}@second")
-    combined.here(f"{ALL}@second", "switchover")
-    assert combined.kind("second") == "root"
-    assert combined.position("one", "second") == combined.position("one", "first") == 5
-    # A leaf that nobody tells anything is found to be elsewhere, and all is undone.
-    combined.at["first"].execute(
-        "update pgq_node.local_state set last_tick_id = 4 where queue_name = 'two';"
-        " update pgq_node.node_info set combined_queue = null where queue_name = 'two'"
-    )
-    combined.start(f"{ALL}@first")
-    said = refused(f"{ALL}@second", "switchover", "--to", "first", "--allow-data-loss")
-    assert "at different ticks" in said
-    assert "everything is undone" in said
-    assert combined.kind("second") == "root"
-    closed = "select queue_disable_insert from pgq.queue where queue_name = 'all'"
-    assert combined.at["second"].value(closed) is False

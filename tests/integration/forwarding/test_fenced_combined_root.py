@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,21 +11,18 @@ import pytest
 from londiste.cli import cli
 from londiste.cli.errors import run as run_command
 from tests.fixtures.cascade import closed
-from tests.fixtures.cluster import Database
-from tests.support.scenarios.combined_cascade import ALL, PARTS, TABLES, Combined
+from tests.fixtures.cluster import Server
+from tests.support.scenarios.combined_cascade import ALL, PARTS, TABLES, Combined, kept_combined
+from tests.support.servers.kept_nodes import Kept
 
 
 @pytest.fixture
-def combined(tmp_path: Path, new_database: Callable[..., Database]) -> Iterator[Combined]:
-    made = Combined(tmp_path, new_database, rows=3)
-    yield made
-    made.close()
+def combined(tmp_path: Path, cluster: Server, kept_worlds: Kept) -> Iterator[Combined]:
+    with kept_combined(tmp_path, cluster, kept_worlds, "first", "second") as made:
+        yield made
 
 
 def test_its_hint_can_be_followed(combined: Combined, capsys: pytest.CaptureFixture[str]) -> None:
-    for place in ("first", "second"):
-        combined.merge(place)
-    combined.add_tables_at("first")
     combined.here(f"{ALL}@second", "add-table", *TABLES, "--expect-sync")
     for part in PARTS:
         combined.here(f"{part}@second", "add-table", *TABLES)

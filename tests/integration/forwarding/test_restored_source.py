@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,17 +12,19 @@ from londiste.cli import cli
 from londiste.cli.errors import run as run_command
 from londiste.db.names import TableName
 from londiste.replication.commands.merged_tables import described
-from tests.fixtures.cluster import Database
-from tests.support.scenarios.combined_cascade import ALL, PARTS, TABLES, Combined
+from tests.fixtures.cluster import Server
+from tests.support.scenarios.combined_cascade import ALL, PARTS, TABLES, Combined, kept_combined
+from tests.support.servers.kept_nodes import Kept
 
 T, LOG = (TableName.parse(name) for name in TABLES)
 
 
 @pytest.fixture
-def combined(tmp_path: Path, new_database: Callable[..., Database]) -> Iterator[Combined]:
-    made = Combined(tmp_path, new_database, rows=3)
-    yield made
-    made.close()
+def combined(
+    request: pytest.FixtureRequest, tmp_path: Path, cluster: Server, kept_worlds: Kept
+) -> Iterator[Combined]:
+    with kept_combined(tmp_path, cluster, kept_worlds, *getattr(request, "param", ())) as made:
+        yield made
 
 
 def _refused(combined: Combined, capsys: pytest.CaptureFixture[str], *args: str) -> str:
@@ -124,12 +126,10 @@ def test_the_hints_of_a_restored_source_end_with_its_rows(
     combined.assert_equal()
 
 
+@pytest.mark.parametrize("combined", [("first", "second")], indirect=True, ids=["twice"])
 def test_the_hint_for_a_source_that_is_added_later_can_be_followed(
     combined: Combined, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for place in ("first", "second"):
-        combined.merge(place)
-    combined.add_tables_at("first")
     combined.here(f"{ALL}@second", "add-table", *TABLES, "--expect-sync")
     combined.here("one@first", "remove-table", "t", "log")
     combined.here("two@first", "remove-table", "log")

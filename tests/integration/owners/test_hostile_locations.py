@@ -14,6 +14,7 @@ from londiste.metrics import collect
 from londiste.monitor.place import Place
 from tests.fixtures.cluster import Database
 from tests.fixtures.line import QUEUE, Line, LineNode
+from tests.support.servers.kept_nodes import kept_nodes
 from tests.support.servers.password_thief import PasswordThief, password_thief
 
 
@@ -29,6 +30,7 @@ def lead_to(node: LineNode, name: str, location: str) -> None:
     )
 
 
+@kept_nodes
 def pair(line: Line) -> tuple[LineNode, LineNode]:
     root = line.node("root", NodeType.ROOT)
     return root, line.node("leaf", NodeType.LEAF, root)

@@ -24,7 +24,8 @@ from londiste.replicate.databases import ReplicateSettings, identify
 from londiste.replicate.state import NodeState, look, stop_waiting
 from londiste.replication.worker.worker import Worker
 from londiste.settings import WorkerSettings, load
-from tests.fixtures.line import QUEUE, Line
+from tests.fixtures.line import QUEUE, Line, LineNode
+from tests.support.servers.kept_nodes import kept_nodes
 
 SCHEMA = "create table a (id int primary key)"
 STOPPED = (
@@ -32,13 +33,19 @@ STOPPED = (
 )
 
 
-def test_events_that_wait_for_a_dead_ticker_are_shown_and_are_no_sync(
-    line: Line, capsys: pytest.CaptureFixture[str]
-) -> None:
+@kept_nodes
+def _pair(line: Line) -> tuple[LineNode, LineNode]:
     root = line.node("root", NodeType.ROOT, schema=SCHEMA)
     leaf = line.node("leaf", NodeType.LEAF, root, schema=SCHEMA)
     line.add(root, "a")
     line.add(leaf, "a")
+    return root, leaf
+
+
+def test_events_that_wait_for_a_dead_ticker_are_shown_and_are_no_sync(
+    line: Line, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root, leaf = _pair(line)
     source = endpoint("root", root.database.dsn, "root_worker")
     target = endpoint("leaf", leaf.database.dsn, "leaf_worker")
     line.tick()
@@ -85,10 +92,7 @@ def test_events_that_wait_for_a_dead_ticker_are_shown_and_are_no_sync(
 
 
 def test_a_pause_and_a_failed_script_wait_for_an_operator(line: Line) -> None:
-    root = line.node("root", NodeType.ROOT, schema=SCHEMA)
-    leaf = line.node("leaf", NodeType.LEAF, root, schema=SCHEMA)
-    line.add(root, "a")
-    line.add(leaf, "a")
+    root, leaf = _pair(line)
     line.tick()
     line.once(leaf)
     target = endpoint("leaf", leaf.database.dsn, "leaf_worker")
@@ -183,10 +187,7 @@ def test_a_worker_once_ends_below_a_branch_that_gets_no_tick(
 def test_a_column_that_the_target_lacks_is_not_in_sync(
     line: Line, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    root = line.node("root", NodeType.ROOT, schema=SCHEMA)
-    leaf = line.node("leaf", NodeType.LEAF, root, schema=SCHEMA)
-    line.add(root, "a")
-    line.add(leaf, "a")
+    root, leaf = _pair(line)
     line.tick()
     line.once(leaf)
     dsns = root.database.dsn, leaf.database.dsn
@@ -216,10 +217,7 @@ def test_a_column_that_the_target_lacks_is_not_in_sync(
 def test_a_lost_position_ends_the_wait_with_the_commands_that_find_it(
     line: Line, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    root = line.node("root", NodeType.ROOT, schema=SCHEMA)
-    leaf = line.node("leaf", NodeType.LEAF, root, schema=SCHEMA)
-    line.add(root, "a")
-    line.add(leaf, "a")
+    root, leaf = _pair(line)
     line.tick()
     line.once(leaf)
     root.database.execute("insert into a values (1)")
@@ -289,10 +287,7 @@ def test_a_lost_position_ends_the_wait_with_the_commands_that_find_it(
 def test_a_position_that_a_restored_source_has_lost_is_shown_before_a_worker_runs(
     line: Line, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    root = line.node("root", NodeType.ROOT, schema=SCHEMA)
-    leaf = line.node("leaf", NodeType.LEAF, root, schema=SCHEMA)
-    line.add(root, "a")
-    line.add(leaf, "a")
+    root, leaf = _pair(line)
     line.tick()
     newest = line.tick()
     line.once(leaf)
@@ -313,10 +308,7 @@ def test_a_position_that_a_restored_source_has_lost_is_shown_before_a_worker_run
 
 
 def test_an_event_whose_cause_is_mended_is_tried_before_the_wait_ends(line: Line) -> None:
-    root = line.node("root", NodeType.ROOT, schema=SCHEMA)
-    leaf = line.node("leaf", NodeType.LEAF, root, schema=SCHEMA)
-    line.add(root, "a")
-    line.add(leaf, "a")
+    root, leaf = _pair(line)
     line.tick()
     line.once(leaf)
     dsns = root.database.dsn, leaf.database.dsn

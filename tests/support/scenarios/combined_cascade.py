@@ -13,7 +13,8 @@ import json
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from londiste.orchestration.steps import execute
 from tests.fixtures.cluster import Database, Server
 from tests.support.scenarios import oracles
 from tests.support.scenarios.processes import Done, Process, Processes
+from tests.support.servers.kept_nodes import Kept, kept_nodes
 from tests.support.waiting import wait_for
 
 SCHEMA = """
@@ -37,6 +39,14 @@ create table log (part text, n bigint, primary key (part, n));
 PARTS = ("one", "two")
 TABLES = ("public.t", "public.log")
 ALL = "all"
+
+
+@dataclass
+class Place:
+    """A database, by its name in the cascade."""
+
+    name: str
+    database: Database
 
 
 class Combined:
@@ -52,15 +62,28 @@ class Combined:
         *,
         servers: dict[str, Server] | None = None,
         rows: int = 200,
+        begun: bool = True,
     ) -> None:
         self.directory = directory
+        self.make_database = make_database
+        self.cluster: Server | None = None
+        self.kept = Kept()
+        self.nodes: dict[str, Place] = {}
+        self.own: list[Database] = []
         self.processes = Processes(directory, {"LONDISTE_TRACEBACK": "1"})
         self.workers: dict[str, Process] = {}
         self.at: dict[str, Database] = {}
+        #: Queues and places of the settings files.
+        self.configured: list[tuple[str, str]] = []
+        if begun:
+            self.begin(servers or {}, rows)
+
+    def begin(self, servers: dict[str, Server], rows: int) -> None:
+        """Makes the databases, the roots and the branch."""
         for place in (*PARTS, "first", "second"):
-            on = (servers or {}).get(place)
-            self.at[place] = make_database(on=on, pgq=True)
-            self.at[place].execute(SCHEMA)
+            database = self.make_database(on=servers.get(place), pgq=True)
+            database.execute(SCHEMA)
+            self.resumed(Place(place, database), database)
         for part in PARTS:
             self.at[part].execute(
                 "insert into t select %s, i, 'old' from generate_series(1, %s) i", part, rows
@@ -68,6 +91,15 @@ class Combined:
             self._make(part, part, create_root)
         self._make(ALL, "first", create_root)
         self._make(ALL, "second", create_branch, self.at["first"].dsn)
+
+    def resumed(self, node: Place, database: Database) -> Place:
+        """The place of a test before, which is this database now."""
+        self.at[node.name] = database
+        self.nodes[node.name] = Place(node.name, database)
+        return self.nodes[node.name]
+
+    def leave(self) -> None:
+        """Nobody is left in the databases."""
 
     def merge(self, place: str, *parts: str) -> None:
         """Makes the leaves of a place, all if none are named."""
@@ -92,6 +124,7 @@ class Combined:
 
     def configure(self, queue: str, place: str) -> Path:
         """Writes the settings of a node."""
+        self.configured.append((queue, place))
         keys = {
             "db": self.at[place].dsn,
             "queue_name": queue,
@@ -317,3 +350,34 @@ class Source:
                     )
                 self.written = n
                 self._stop.wait(0.003)
+
+
+@kept_nodes
+def _begun(combined: Combined, rows: int, *merged: str) -> tuple[tuple[str, str], ...]:
+    combined.begin({}, rows)
+    for place in merged:
+        combined.merge(place)
+    if merged:
+        combined.add_tables_at("first")
+    return tuple(combined.configured)
+
+
+@contextlib.contextmanager
+def kept_combined(
+    directory: Path, cluster: Server, kept: Kept, *merged: str, rows: int = 3
+) -> Iterator[Combined]:
+    """A cascade that tests share: sources merge at these places, and first has their tables."""
+
+    def nowhere(**given: Any) -> Database:
+        raise AssertionError("kept databases are made elsewhere")
+
+    made = Combined(directory, nowhere, begun=False)
+    made.cluster, made.kept = cluster, kept
+    for queue, place in dict.fromkeys(_begun(made, rows, *merged)):
+        made.configure(queue, place)
+    try:
+        yield made
+    finally:
+        made.close()
+        for database in made.own:
+            database.drop()
