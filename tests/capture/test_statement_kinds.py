@@ -13,7 +13,7 @@ import pytest
 from tests.capture.cases import Alter, Case, Mark, Write
 from tests.capture.pair import Differs, Pair
 from tests.capture.statement_kinds import KINDS, ROWS, Kind, case_of
-from tests.support.suite.slow import first
+from tests.support.suite.slow import first, pairs
 
 
 @pytest.mark.parametrize("form", first(["statement", "row"]))
@@ -52,8 +52,9 @@ def test_where_a_compatible_trigger_is_wrong_ours_is_right(pair: Pair, name: str
         pair.go(case)
 
 
-@pytest.mark.parametrize("flush_bytes", [500, 64 << 20])
-@pytest.mark.parametrize("key", ["int4", "float8", "interval"])
+@pytest.mark.parametrize(
+    ("key", "flush_bytes"), pairs(["int4", "float8", "interval"], [500, 64 << 20])
+)
 def test_keys_are_swapped_whose_rows_have_another_unique_value(
     pair: Pair, key: str, flush_bytes: int
 ) -> None:

@@ -12,6 +12,7 @@ from londiste.replication.apply.routing import Route, RoutingTable
 from londiste.replication.tablesync.states import By
 from tests.capture.cases import Case, Mark, Write
 from tests.capture.pair import Pair
+from tests.support.suite.slow import pairs
 
 PLAIN = ("create table app.t (id {key} primary key, v text)",)
 TREE = (
@@ -30,8 +31,7 @@ TABLES = {
 }
 
 
-@pytest.mark.parametrize("flush_bytes", [500, 64 << 20])
-@pytest.mark.parametrize("key", ["int4", "float8"])
+@pytest.mark.parametrize(("key", "flush_bytes"), pairs(["int4", "float8"], [500, 64 << 20]))
 @pytest.mark.parametrize("tables", TABLES)
 def test_rows_after_a_truncate(pair: Pair, tables: str, key: str, flush_bytes: int) -> None:
     case = _case(tuple(made.format(key=key) for made in TABLES[tables]), flush_bytes)

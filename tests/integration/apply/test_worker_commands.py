@@ -324,6 +324,7 @@ def test_a_root_worker_publishes_the_watermark(line: Line) -> None:
     assert 1 < watermark <= last
 
 
+@pytest.mark.slow
 def test_a_table_is_copied_and_taken_over_while_it_changes(line: Line) -> None:
     root = line.node("root", NodeType.ROOT, schema=SCHEMA)
     leaf = line.node("leaf", NodeType.LEAF, root, schema=SCHEMA)

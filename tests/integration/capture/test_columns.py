@@ -116,6 +116,7 @@ def test_the_first_stop_names_all_missing_columns_and_the_command(
     )
 
 
+@pytest.mark.slow
 def test_a_renamed_table_is_known_by_its_new_name_and_the_advice_works(
     pair: tuple[Node, Node], londiste: CommandLine
 ) -> None:

@@ -8,6 +8,7 @@ from londiste.cascade.model import NodeType
 from londiste.handlers.condition import means_the_same
 from tests.fixtures.cascade import CommandLine, Node, Nodes
 from tests.support.servers.kept_nodes import kept_nodes
+from tests.support.suite.slow import first
 
 COLUMNS = "(id int primary key, region text, n numeric, doc jsonb, at timestamptz)"
 SCHEMA = f"create table t {COLUMNS}; create table u {COLUMNS}"
@@ -60,7 +61,7 @@ def test_what_is_no_condition_is_refused(leaf: Node, londiste: CommandLine) -> N
         assert leaf.db.value("select count(*) from londiste.table_info where local") == 0
 
 
-@pytest.mark.parametrize("option", ["--create", "--create-full"])
+@pytest.mark.parametrize("option", first(["--create", "--create-full"]))
 def test_what_is_no_condition_is_refused_for_a_table_that_would_be_created(
     root: Node, nodes_of: Nodes, londiste: CommandLine, option: str
 ) -> None:

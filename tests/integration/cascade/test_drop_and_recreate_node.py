@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from londiste.cascade.model import NodeType
 from tests.fixtures.line import QUEUE, Line
 
 SCHEMA = "create table t (id int8 primary key, v text)"
 
 
+@pytest.mark.slow
 def test_a_node_is_created_again_under_the_name_of_one_that_was_dropped(line: Line) -> None:
     root = line.node("root", NodeType.ROOT, schema=SCHEMA)
     leaf = line.node("leaf", NodeType.LEAF, root, schema=SCHEMA)

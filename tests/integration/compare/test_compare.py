@@ -142,6 +142,7 @@ DAMAGE = [
 ]
 
 
+@pytest.mark.slow
 def test_every_kind_of_difference_is_found_and_nothing_else(
     line: Line, pair: tuple[LineNode, LineNode]
 ) -> None:

@@ -351,6 +351,7 @@ def test_the_error_of_an_audit_shows_no_value(line: Line, pair: tuple[LineNode, 
         assert "secret" not in text
 
 
+@pytest.mark.slow
 def test_writers_during_an_audit_are_no_differences(
     line: Line, pair: tuple[LineNode, LineNode]
 ) -> None:

@@ -158,6 +158,7 @@ create table b (id int primary key, v text);
 """
 
 
+@pytest.mark.slow
 def test_a_table_that_cannot_be_compared_does_not_stop_the_others(line: Line) -> None:
     root = line.node("root", NodeType.ROOT, schema=ODD)
     leaf = line.node("leaf", NodeType.LEAF, root, schema=ODD)

@@ -22,6 +22,7 @@ from tests.support.consumer_steps import (
     send,
     tick,
 )
+from tests.support.suite.slow import only
 from tests.support.waiting import wait_for
 
 
@@ -49,7 +50,13 @@ def test_an_event_is_delivered_again_and_leaves_nothing_of_the_failed_attempt(
         assert len(effects(db)) == 3
 
 
-@pytest.mark.parametrize("delivery", [d for d in ALL if d.may_bury])
+@pytest.mark.parametrize(
+    "delivery",
+    only(
+        [d for d in ALL if d.may_bury],
+        *(Delivery.EXACTLY_ONCE_HERE, Delivery.ONCE_PER_EVENT, Delivery.AT_LEAST_ONCE),
+    ),
+)
 def test_a_dead_letter_is_kept_with_its_reason(
     db: Database, tmp_path: Path, delivery: Delivery
 ) -> None:
@@ -241,7 +248,14 @@ def test_many_outcomes_are_stored_in_few_calls(db: Database, tmp_path: Path) -> 
 ENDS = [SystemExit(0), GeneratorExit(), asyncio.CancelledError("by a library")]
 
 
-@pytest.mark.parametrize("delivery", ALL)
+@pytest.mark.parametrize(
+    "delivery",
+    only(
+        ALL,
+        *(Delivery.EXACTLY_ONCE_HERE, Delivery.ONCE_PER_EVENT, Delivery.AT_LEAST_ONCE),
+        Delivery.AT_MOST_ONCE,
+    ),
+)
 def test_the_event_is_named_and_comes_again(
     db: Database, tmp_path: Path, delivery: Delivery
 ) -> None:

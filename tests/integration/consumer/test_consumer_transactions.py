@@ -30,7 +30,7 @@ from tests.support.consumer_steps import (
     send,
     store,
 )
-from tests.support.suite.slow import first
+from tests.support.suite.slow import pairs
 
 
 def test_a_transaction_that_was_left_open_is_not_lost_silently(db: Database) -> None:
@@ -128,8 +128,7 @@ def meddling(db: Database, delivery: Delivery, what: Callable[[Any], object]) ->
     return consumer
 
 
-@pytest.mark.parametrize("delivery", HELD)
-@pytest.mark.parametrize("statement", ["commit", "rollback"])
+@pytest.mark.parametrize(("delivery", "statement"), pairs(HELD, ["commit", "rollback"]))
 def test_a_function_that_ends_the_transaction_stops_the_consumer(
     db: Database, delivery: Delivery, statement: str
 ) -> None:
@@ -139,8 +138,9 @@ def test_a_function_that_ends_the_transaction_stops_the_consumer(
     assert position(db) == 1
 
 
-@pytest.mark.parametrize("delivery", HELD)
-@pytest.mark.parametrize("statement", ["rollback; begin", "rollback and chain"])
+@pytest.mark.parametrize(
+    ("delivery", "statement"), pairs(HELD, ["rollback; begin", "rollback and chain"])
+)
 def test_a_transaction_of_the_functions_own_in_place_of_ours_is_noticed(
     db: Database, delivery: Delivery, statement: str
 ) -> None:
@@ -310,16 +310,15 @@ def test_an_event_whose_mark_is_lost_with_the_connection_is_named(
     assert effects(db) == ["a", "b"]
 
 
-@pytest.mark.parametrize("delivery", HELD)
 @pytest.mark.parametrize(
-    "setting",
-    first(
+    ("delivery", "setting"),
+    pairs(
+        HELD,
         [
             "datestyle = 'German'; set timezone = 'Asia/Tokyo'; set client_encoding = 'LATIN1'",
             "session characteristics as transaction read only",
             "default_transaction_read_only = on",
         ],
-        2,
     ),
 )
 def test_what_a_function_sets_lasts_until_the_end_of_the_batch(
@@ -332,8 +331,7 @@ def test_what_a_function_sets_lasts_until_the_end_of_the_batch(
     assert effects(db) == ["a", "b", "c", "d"]
 
 
-@pytest.mark.parametrize("delivery", HELD)
-@pytest.mark.parametrize("then", ["", "select 1"])
+@pytest.mark.parametrize(("delivery", "then"), pairs(HELD, ["", "select 1"]))
 def test_a_function_that_closes_its_session_is_named_with_its_event(
     db: Database, delivery: Delivery, then: str
 ) -> None:

@@ -105,7 +105,7 @@ def registered(ends: Ends) -> list[Any]:
     return ends.source.execute("select consumer_name from pgq.get_consumer_info()")
 
 
-@pytest.mark.parametrize("trigger", TRIGGERS)
+@pytest.mark.parametrize("trigger", only(TRIGGERS, TRIGGERS[0]))
 def test_every_row_comes_once_while_the_source_is_written(
     ends: Ends, ticks: None, trigger: str
 ) -> None:

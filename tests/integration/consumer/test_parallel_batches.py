@@ -88,6 +88,7 @@ def test_a_large_batch_is_moved_by_a_job(engine: str, ends: tuple[Database, Data
     assert way(target) == [("job", "")]
 
 
+@pytest.mark.slow
 def test_a_transaction_with_a_tick_inside_is_moved_by_a_job(
     ends: tuple[Database, Database],
 ) -> None:

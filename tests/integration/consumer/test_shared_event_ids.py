@@ -15,7 +15,7 @@ from tests.fixtures.line import Line
 from tests.integration.forwarding.test_filtered_branch import FILTERED, in_step, run
 from tests.support.consumer_steps import ALL, QUEUE, effects, make, position, tick
 from tests.support.queue_steps import open_batch, refused
-from tests.support.suite.slow import first
+from tests.support.suite.slow import first, only
 
 RAW = "select pgq.insert_event_raw('q', 77, '2026-01-01', null, null, 't', %s, '', '', '', '')"
 
@@ -39,7 +39,11 @@ def stored(db: Database) -> int:
 
 @pytest.mark.parametrize("bad", first(["second", "first"]))
 @pytest.mark.parametrize(
-    "delivery", [d for d in ALL if d.may_bury and d is not Delivery.ONCE_PER_EVENT]
+    "delivery",
+    only(
+        [d for d in ALL if d.may_bury and d is not Delivery.ONCE_PER_EVENT],
+        *(Delivery.EXACTLY_ONCE_HERE, Delivery.AT_LEAST_ONCE),
+    ),
 )
 def test_no_outcome_is_stored_for_one_of_two_events(
     db: Database, tmp_path: Path, delivery: Delivery, bad: str

@@ -57,6 +57,7 @@ def test_two_tables_are_copied_side_by_side(nodes: Nodes) -> None:
     assert same(nodes, B)
 
 
+@pytest.mark.slow
 def test_a_table_that_cannot_be_copied_says_why_and_others_go_on(nodes: Nodes) -> None:
     fill(nodes, A)
     fill(nodes, B)

@@ -105,7 +105,11 @@ def open_transaction(tree: Tree, statement: str) -> Iterator[None]:
             " end loop; end $$",
             id="with-locks-of-rows",
         ),
-        pytest.param("insert into log select 1 where known(1) = 1", id="in-a-function"),
+        pytest.param(
+            "insert into log select 1 where known(1) = 1",
+            id="in-a-function",
+            marks=pytest.mark.slow,
+        ),
         pytest.param(
             "insert into log select 1 where found(1) = 1", id="in-a-handler", marks=pytest.mark.slow
         ),
@@ -118,7 +122,11 @@ def open_transaction(tree: Tree, statement: str) -> Iterator[None]:
             " if n > 0 then insert into public.log values (n); end if; end $$",
             id="in-a-view-in-a-handler",
         ),
-        pytest.param("alter table log add column n bigint default known(1)", id="in-a-default"),
+        pytest.param(
+            "alter table log add column n bigint default known(1)",
+            id="in-a-default",
+            marks=pytest.mark.slow,
+        ),
         pytest.param(
             "alter table log alter x type bigint using found(1)",
             id="in-a-conversion",

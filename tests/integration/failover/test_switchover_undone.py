@@ -252,7 +252,7 @@ def test_a_root_that_could_not_be_closed_is_not_said_to_be(nodes_of: Nodes) -> N
         ("closing", "", AccessDenied),
         ("promoting", "insufficient_privilege", AccessDenied),
         ("promoting", "lock_not_available", LockTimeout),
-        ("promoting", "deadlock_detected", Deadlock),
+        pytest.param("promoting", "deadlock_detected", Deadlock, marks=pytest.mark.slow),
         ("after", "", AccessDenied),
     ],
 )

@@ -57,7 +57,7 @@ def old(pgq_db16: Database) -> Database:
     return pgq_db16
 
 
-@pytest.mark.parametrize("way", first(["pg_dump", "create", "auto"], 2))
+@pytest.mark.parametrize("way", first(["pg_dump", "create", "auto"]))
 def test_a_database_with_queues_and_internal_options_of_columns_moves(
     old: Database, new_database: Callable[..., Database], way: str
 ) -> None:

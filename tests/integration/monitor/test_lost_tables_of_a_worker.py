@@ -8,6 +8,7 @@ import pytest
 
 from londiste.cascade.model import NodeType
 from tests.fixtures.line import Command, Line, LineNode
+from tests.support.servers.kept_nodes import kept_nodes
 
 DDL = "create table {} (id int primary key, v text);"
 #: Of the leaf: none is forgotten, and none is too many.
@@ -20,8 +21,8 @@ ORPHANS = """
 """
 
 
-@pytest.fixture
-def leaf(line: Line) -> LineNode:
+@kept_nodes
+def _pair(line: Line) -> tuple[LineNode, LineNode]:
     schema = DDL.format("t") + DDL.format("c")
     root = line.node("root", NodeType.ROOT, schema=schema)
     leaf = line.node("leaf", NodeType.LEAF, root, schema=schema)
@@ -29,6 +30,12 @@ def leaf(line: Line) -> LineNode:
         root.database.execute(f"insert into {name} select i, 'old' from generate_series(1, 5) i")
     line.add(root, "t", "c")
     line.add(leaf, "t", "c", expect_sync=False)
+    return root, leaf
+
+
+@pytest.fixture
+def leaf(line: Line) -> LineNode:
+    _, leaf = _pair(line)
     line.start(leaf)
     in_sync(line, leaf, 2)
     return leaf
@@ -51,6 +58,7 @@ def kinds(node: LineNode, command: Command, *args: str) -> dict[str, str]:
     return {one["kind"]: one["what"] for one in found if one["kind"] in ours}
 
 
+@pytest.mark.slow
 def test_a_table_made_again_and_a_rewritten_one_are_found(
     line: Line, leaf: LineNode, command: Command
 ) -> None:

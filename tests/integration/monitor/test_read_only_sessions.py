@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from londiste.cascade.daemons import Life
 from londiste.cascade.model import NodeType
 from londiste.monitor import status
@@ -61,6 +63,7 @@ def test_a_worker_reports_a_read_only_node_and_continues_after_it(line: Line) ->
     assert not of(leaf).errors
 
 
+@pytest.mark.slow
 def test_a_worker_continues_after_a_read_only_provider(line: Line) -> None:
     root = line.node("root", NodeType.ROOT, schema=TABLE)
     leaf = line.node("leaf", NodeType.LEAF, root, schema=TABLE)

@@ -15,6 +15,7 @@ from londiste.replication.commands import add_table
 from londiste.replication.model import TableOptions
 from tests.fixtures.cascade import QUEUE, CommandLine, Node, Nodes
 from tests.fixtures.cluster import Database
+from tests.support.suite.slow import first
 
 #: Runs what it gets, with the rights of the caller.
 RUN = (
@@ -129,7 +130,7 @@ def test_code_of_the_source_is_created_only_after_consent(nodes_of: Nodes, attac
     assert leaf.db.value("select to_regclass('t')") == "t"
 
 
-@pytest.mark.parametrize("attack", ["rule", "file in a default", "new function in a check"])
+@pytest.mark.parametrize("attack", first(["new function in a check", "rule", "file in a default"]))
 def test_replicate_refuses_code_before_anything_is_done(
     attack: str, new_database: Callable[..., Database], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.fixtures.cluster import Database
 from tests.support.queue_events import writer
+from tests.support.suite.slow import pairs
 
 Session = psycopg.Connection[tuple[object, ...]]
 
@@ -41,15 +42,14 @@ def modes(app: Session, table: str) -> tuple[object, ...] | None:
     return app.execute(MODES.replace("'T'", f"'{table}'")).fetchone()
 
 
-@pytest.mark.parametrize("table", ["plain", "late", "parts"])
-@pytest.mark.parametrize("recreated", [
+@pytest.mark.parametrize(("table", "recreated"), pairs(["plain", "late", "parts"], [
     "select londiste.change_form('q', 'T', 'row')",
     "alter table T add extra int; select londiste.refresh_capture('q', 'T')",
     "alter table T add extra int; select londiste.refresh_captures()",
     "select londiste.create_trigger('q', 'T', '{tgflags=L}', 'T', 'root')",
     "select londiste.create_trigger('q', 'T', '{tgflags=L}', 'T', 'root');"
     " select londiste.create_trigger('q', 'T', '{tgflags=C}', 'T', 'root')",
-])  # fmt: skip
+]))  # fmt: skip
 def test_a_capture_of_replicated_rows_stays_one_when_it_is_recreated(
     app: Session, table: str, recreated: str
 ) -> None:

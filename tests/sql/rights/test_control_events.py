@@ -9,6 +9,7 @@ import pytest
 
 from londiste.db.connection import Connection
 from tests.fixtures.cluster import Database
+from tests.support.suite.slow import pairs
 
 #: Calls of administrators, each of which writes one control event.
 ENTITLED = {
@@ -91,8 +92,7 @@ def last_type(conn: Connection) -> str | None:
     return events[-1][2] if events else None
 
 
-@pytest.mark.parametrize("kind", TYPES)
-@pytest.mark.parametrize("call", ENTITLED)
+@pytest.mark.parametrize(("call", "kind"), pairs(ENTITLED, TYPES))
 def test_what_an_administrator_writes_is_proven(root: Connection, call: str, kind: str) -> None:
     root.execute("set role pgq_admin")
     root.execute(ENTITLED[call].format(f"'{kind}'").encode())
@@ -131,8 +131,7 @@ def test_the_hint_names_the_role_whose_rights_were_looked_at(
     assert f"grant londiste_writer to {forger};" in str(caught.value.diag.message_hint)
 
 
-@pytest.mark.parametrize("kind", TYPES)
-@pytest.mark.parametrize("call", ENTITLED)
+@pytest.mark.parametrize(("call", "kind"), pairs(ENTITLED, TYPES))
 def test_a_hole_in_the_first_check_proves_nothing(
     root: Connection, forger: str, call: str, kind: str
 ) -> None:

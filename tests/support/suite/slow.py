@@ -21,6 +21,17 @@ def only(values: Iterable[Any], *chosen: Any) -> list[Any]:
     return [value if value in chosen else _slow(value) for value in found]
 
 
+def pairs(ones: Iterable[Any], others: Iterable[Any]) -> list[Any]:
+    """All pairs; the default suite takes as few of them as have each value of both in one."""
+    left, right = list(ones), list(others)
+    chosen = {(n % len(left), n % len(right)) for n in range(max(len(left), len(right)))}
+    return [
+        (one, other) if (i, j) in chosen else _slow((one, other))
+        for i, one in enumerate(left)
+        for j, other in enumerate(right)
+    ]
+
+
 def _slow(value: Any) -> Any:
     values = value if isinstance(value, tuple) else (value,)
     return pytest.param(*values, marks=pytest.mark.slow)
