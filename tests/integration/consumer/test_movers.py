@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -308,27 +309,35 @@ def test_a_column_that_a_row_has_not_is_named(source: Database, target: Database
     assert "id, owner, amount" in caught.value.detail
 
 
-@pytest.mark.parametrize(
-    "statement",
-    ["insert into seen values ('100%')", "select 1; select %(id)s", "select %s", "select %(id"],
-)
 def test_a_statement_that_is_wrong_is_named_with_how_to_write_it(
-    source: Database, target: Database, statement: str
+    source: Database, target: Database
 ) -> None:
+    def simple(statement: str) -> SerialConsumer:
+        return SerialConsumer(
+            source.dsn,
+            queue_name=SOURCE,
+            consumer_name="simple",
+            target_db=target.dsn,
+            dst_query=statement,
+        )
+
     source.execute(ACCOUNTS.format(trigger="logutriga"))
-    simple = SerialConsumer(
-        source.dsn,
-        queue_name=SOURCE,
-        consumer_name="simple",
-        target_db=target.dsn,
-        dst_query=statement,
-    )
-    simple.register()
+    with closing(simple("select 1")) as any_statement:
+        any_statement.register()
     source.execute("insert into account values (1, 'x', 2)")
     tick(source, SOURCE)
-    with pytest.raises(EventError, match="dst_query: ") as caught:
-        simple.run_once()
-    assert "%% for a percent sign" in caught.value.hint
+    for statement in (
+        "insert into seen values ('100%')",
+        "select 1; select %(id)s",
+        "select %s",
+        "select %(id",
+    ):
+        with (
+            closing(simple(statement)) as consumer,
+            pytest.raises(EventError, match="dst_query: ") as caught,
+        ):
+            consumer.run_once()
+        assert "%% for a percent sign" in caught.value.hint, statement
 
 
 def test_an_error_of_a_statement_shows_no_value_of_a_row(

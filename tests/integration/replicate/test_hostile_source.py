@@ -15,6 +15,7 @@ from londiste.replication.commands import add_table
 from londiste.replication.model import TableOptions
 from tests.fixtures.cascade import QUEUE, CommandLine, Node, Nodes
 from tests.fixtures.cluster import Database
+from tests.support.servers.kept_nodes import kept_nodes
 from tests.support.suite.slow import first
 
 #: Runs what it gets, with the rights of the caller.
@@ -108,15 +109,20 @@ def create(leaf: Node, *, allow_code: bool = False) -> None:
         execute(plan.steps, sites)
 
 
+@kept_nodes
+def _pair(nodes_of: Nodes) -> tuple[Node, Node]:
+    root = nodes_of.root()
+    return root, nodes_of.below(root, "leaf")
+
+
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_code_of_the_source_is_created_only_after_consent(nodes_of: Nodes, attack: str) -> None:
     there, here, part = ATTACKS[attack]
-    root = nodes_of.root()
+    root, leaf = _pair(nodes_of)
     root.db.execute(there)
     with Connections(name="test") as sites:
         options = TableOptions(trigger_flags="")
         execute(add_table.plan(sites, root.dsn, QUEUE, ["t"], options).steps, sites)
-    leaf = nodes_of.below(root, "leaf")
     if here:
         leaf.db.execute(here)
     with pytest.raises(UsageError, match="code of the provider that would run in") as caught:

@@ -62,27 +62,29 @@ def test_the_first_change_of_a_session_reads_the_mark_and_not_the_catalog(
     assert len(take_events(app)) == 1
 
 
-@pytest.mark.parametrize(
-    "ddl",
-    [
-        "alter table t add more int4",
-        "alter table t drop n",
-        "alter table t rename n to m",
-        "alter table t alter n type text",
-        "alter table t alter v type varchar",
-        "alter table t rename to other",
-        "alter table t drop constraint t_pkey",
-        "alter table t drop n, add n numeric",
-        "alter table t drop constraint t_pkey, add primary key (id, v)",
-        "alter table t drop n; alter table t add n numeric generated always as (id) stored",
-        "create table heir () inherits (t)",
-    ],
-)
-def test_a_change_of_the_table_is_noticed(app: Session, ddl: str) -> None:
-    condition = condition_of(app)
-    assert not changed(app, condition)
-    app.execute(ddl)
-    assert changed(app, condition)
+#: Statements that change the table.
+CHANGES = [
+    "alter table t add more int4",
+    "alter table t drop n",
+    "alter table t rename n to m",
+    "alter table t alter n type text",
+    "alter table t alter v type varchar",
+    "alter table t rename to other",
+    "alter table t drop constraint t_pkey",
+    "alter table t drop n, add n numeric",
+    "alter table t drop constraint t_pkey, add primary key (id, v)",
+    "alter table t drop n; alter table t add n numeric generated always as (id) stored",
+    "create table heir () inherits (t)",
+]
+
+
+def test_a_change_of_the_table_is_noticed(app: Session) -> None:
+    for ddl in CHANGES:
+        with app.transaction(force_rollback=True):
+            condition = condition_of(app)
+            assert not changed(app, condition), ddl
+            app.execute(ddl)
+            assert changed(app, condition), ddl
 
 
 @pytest.mark.parametrize(

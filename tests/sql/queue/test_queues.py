@@ -145,33 +145,33 @@ def test_a_queue_without_consumers_is_dropped(pgq_db: Database) -> None:
     assert value(conn, "select pgq.drop_queue('q')") == 1
 
 
-@pytest.mark.parametrize(
-    ("parameter", "given", "stored"),
-    [
-        ("ticker_max_count", "7", "7"),
-        ("ticker_max_lag", "5 seconds", "00:00:05"),
-        ("ticker_idle_period", "2 minutes", "00:02:00"),
-        ("ticker_paused", "true", "true"),
-        ("rotation_period", "30 min", "00:30:00"),
-        ("external_ticker", "t", "true"),
-        ("per_tx_limit", "9", "9"),
-        ("disable_insert", "on", "true"),
-        ("extra_maint", "{pg_temp.f,g}", "{pg_temp.f,g}"),
-        ("ntables", "4", "4"),
-        ("max_retries", "0", "0"),
-        ("key_retention", "1 week", "7 days"),
-        ("packed_events", "no", "false"),
-    ],
-)
-def test_a_parameter_is_set(pgq_db: Database, parameter: str, given: str, stored: str) -> None:
+#: Parameters of a queue, a value for each, and what is stored.
+PARAMETERS = [
+    ("ticker_max_count", "7", "7"),
+    ("ticker_max_lag", "5 seconds", "00:00:05"),
+    ("ticker_idle_period", "2 minutes", "00:02:00"),
+    ("ticker_paused", "true", "true"),
+    ("rotation_period", "30 min", "00:30:00"),
+    ("external_ticker", "t", "true"),
+    ("per_tx_limit", "9", "9"),
+    ("disable_insert", "on", "true"),
+    ("extra_maint", "{pg_temp.f,g}", "{pg_temp.f,g}"),
+    ("ntables", "4", "4"),
+    ("max_retries", "0", "0"),
+    ("key_retention", "1 week", "7 days"),
+    ("packed_events", "no", "false"),
+]
+
+
+def test_a_parameter_is_set(pgq_db: Database) -> None:
     conn = pgq_db.connect()
     conn.execute("select pgq.create_queue('q'), pgq.create_queue('other')")
-    before = value(conn, f"select queue_{parameter}::text from pgq.queue where queue_name = 'q'")
-    assert value(conn, "select pgq.set_queue_config('q', %s, %s)", parameter, given) == 1
-    found = dict(
-        conn.execute(f"select queue_name, queue_{parameter}::text from pgq.queue").fetchall()
-    )
-    assert found == {"q": stored, "other": before}
+    for parameter, given, stored in PARAMETERS:
+        stands = f"select queue_name, queue_{parameter}::text from pgq.queue"
+        before = dict(conn.execute(stands).fetchall())
+        assert before["q"] == before["other"] != stored, parameter
+        assert value(conn, "select pgq.set_queue_config('q', %s, %s)", parameter, given) == 1
+        assert dict(conn.execute(stands).fetchall()) == {**before, "q": stored}, parameter
 
 
 def test_a_limit_is_taken_away_with_null(pgq_db: Database) -> None:

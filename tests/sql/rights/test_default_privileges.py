@@ -182,42 +182,44 @@ def test_rights_that_are_no_administrators_are_not_reported(pgq_db: Database, ap
     assert default_rights.find(pgq_db.connect()) == ()
 
 
-@pytest.mark.parametrize(
-    ("right", "what"),
-    [
-        ("insert", "{node}_0"),
-        ("insert", "{node}"),
-        ("usage", "sequence {node}_id_seq"),
-        ("update", "sequence {node}_id_seq"),
-        ("usage", "sequence {other}_way"),
-        ("delete", "{other}_0"),
-        ("insert (ev_id, ev_data)", "{node}_0"),
-        ("insert (ev_id)", "{node}"),
-        ("update (ev_data)", "{other}_0"),
-    ],
-)
+#: Rights that no producer has, on tables and sequences of a node and of another queue.
+TOO_MUCH = [
+    ("insert", "{node}_0"),
+    ("insert", "{node}"),
+    ("usage", "sequence {node}_id_seq"),
+    ("update", "sequence {node}_id_seq"),
+    ("usage", "sequence {other}_way"),
+    ("delete", "{other}_0"),
+    ("insert (ev_id, ev_data)", "{node}_0"),
+    ("insert (ev_id)", "{node}"),
+    ("update (ev_data)", "{other}_0"),
+]
+
+
 def test_a_right_on_events_that_no_producer_has_is_reported_and_revoked_alone(
-    pgq_db: Database, app: str, right: str, what: str
+    pgq_db: Database, app: str
 ) -> None:
     pgq_db.execute(f"select pgq.create_queue('app'), pgq.grant_produce('app', '{app}')")
     for statement in NODE:
         pgq_db.execute(statement)
     before = held(pgq_db, app)
     tables = pgq_db.execute("select queue_name, queue_data_pfx from pgq.queue order by queue_id")
-    place = what.format(other=tables[0][1], node=tables[1][1])
-    pgq_db.execute(f"grant {right} on {place} to {app} with grant option")
-    pgq_db.execute(f"set role {app}; grant {right} on {place} to pgq_reader; reset role")
-    found = default_rights.find(pgq_db.connect())[0]
-    # A right on columns ends with that on the table.
-    assert found.remedy == f"revoke {right.partition(' (')[0]} on {place} from {app} cascade"
-    # A node revokes it by itself, with each change of its event tables.
-    pgq_db.execute("select pgq.grant_perms('q')" if "{node}" in what else found.remedy)
-    assert held(pgq_db, app) == before
-    assert default_rights.find(pgq_db.connect()) == ()
-    pgq_db.execute(f"grant {right} on {place} to {app}")
-    pgq_db.execute(default_rights.find(pgq_db.connect())[0].remedy)
-    assert held(pgq_db, app) == before
-    assert default_rights.find(pgq_db.connect()) == ()
+    for right, what in TOO_MUCH:
+        place = what.format(other=tables[0][1], node=tables[1][1])
+        pgq_db.execute(f"grant {right} on {place} to {app} with grant option")
+        pgq_db.execute(f"set role {app}; grant {right} on {place} to pgq_reader; reset role")
+        found = default_rights.find(pgq_db.connect())[0]
+        # A right on columns ends with that on the table.
+        revoke = f"revoke {right.partition(' (')[0]} on {place} from {app} cascade"
+        assert found.remedy == revoke, (right, what)
+        # A node revokes it by itself, with each change of its event tables.
+        pgq_db.execute("select pgq.grant_perms('q')" if "{node}" in what else found.remedy)
+        assert held(pgq_db, app) == before, (right, what)
+        assert default_rights.find(pgq_db.connect()) == (), (right, what)
+        pgq_db.execute(f"grant {right} on {place} to {app}")
+        pgq_db.execute(default_rights.find(pgq_db.connect())[0].remedy)
+        assert held(pgq_db, app) == before, (right, what)
+        assert default_rights.find(pgq_db.connect()) == (), (right, what)
 
 
 def test_an_upgrade_takes_the_right_to_write_into_a_node(pgq_db: Database, app: str) -> None:
