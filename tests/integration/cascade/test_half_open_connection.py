@@ -48,13 +48,13 @@ def test_a_server_that_is_not_heard_of_any_more_is_unreachable(line: Line) -> No
 def test_a_session_for_which_nobody_has_set_a_limit_has_one(
     line: Line, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "SILENT_SECONDS", 0.5)
+    monkeypatch.setattr(connection, "SILENT_SECONDS", 0.3)
     with session(line.dsn, autocommit=True) as conn:
-        assert conn.execute("select 'done' from pg_sleep(1)").fetchone() == ("done",)
+        assert conn.execute("select 'done' from pg_sleep(0.7)").fetchone() == ("done",)
         # Nothing is asked.
-        assert list(conn.notifies(timeout=1)) == []
+        assert list(conn.notifies(timeout=0.7)) == []
         line.stall()
-        with pytest.raises(psycopg.OperationalError, match=r"has not responded for 0\.5 s"):
+        with pytest.raises(psycopg.OperationalError, match=r"has not responded for 0\.3 s"):
             conn.execute("select 1")
 
 
