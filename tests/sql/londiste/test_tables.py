@@ -190,27 +190,29 @@ def test_a_table_may_have_another_name_here(root: Database) -> None:
     assert triggers(root, "other") == {}
 
 
-@pytest.mark.parametrize(
-    ("flags", "function", "start"),
-    [
-        ("", "pgq.logutriga", "AFTER INSERT"),
-        ("C", "londiste_capture._capture_", "AFTER UPDATE"),
-        ("Q", "pgq.sqltriga", "AFTER INSERT"),
-        ("L", "pgq.logutriga", "AFTER INSERT"),
-        ("J", "pgq.jsontriga", "AFTER INSERT"),
-        ("QLJ", "pgq.jsontriga", "AFTER INSERT"),
-        ("B", "pgq.logutriga", "BEFORE INSERT"),
-        ("BLI", "pgq.logutriga", "BEFORE INSERT ON"),
-        ("LUD", "pgq.logutriga", "AFTER DELETE OR UPDATE ON"),
-    ],
-)
-def test_letters_choose_the_trigger(root: Database, flags: str, function: str, start: str) -> None:
-    assert ret(root, ADD, "q", "t", [f"tgflags={flags}"])[0] == 200
-    definition = triggers(root)["_londiste_q"]
-    assert function in definition
-    assert start in definition
-    root.execute("insert into t values (1, 'x'); update t set v = 'y'; truncate t")
-    assert len(events(root)) > 1
+#: Letters of tgflags, the function of the trigger, and when it fires.
+LETTERS = [
+    ("", "pgq.logutriga", "AFTER INSERT"),
+    ("C", "londiste_capture._capture_", "AFTER UPDATE"),
+    ("Q", "pgq.sqltriga", "AFTER INSERT"),
+    ("L", "pgq.logutriga", "AFTER INSERT"),
+    ("J", "pgq.jsontriga", "AFTER INSERT"),
+    ("QLJ", "pgq.jsontriga", "AFTER INSERT"),
+    ("B", "pgq.logutriga", "BEFORE INSERT"),
+    ("BLI", "pgq.logutriga", "BEFORE INSERT ON"),
+    ("LUD", "pgq.logutriga", "AFTER DELETE OR UPDATE ON"),
+]
+
+
+def test_letters_choose_the_trigger(root: Database) -> None:
+    for flags, function, start in LETTERS:
+        assert ret(root, ADD, "q", "t", [f"tgflags={flags}"])[0] == 200
+        definition = triggers(root)["_londiste_q"]
+        assert function in definition and start in definition, flags
+        before = len(events(root))
+        root.execute("insert into t values (1, 'x'); update t set v = 'y'; truncate t")
+        assert len(events(root)) > before, flags
+        assert ret(root, "londiste.local_remove_table", "q", "t")[0] == 200
 
 
 @pytest.mark.parametrize("flags", ["", "C", "Q", "L", "J", "BL"])
