@@ -3,9 +3,11 @@
 -- of the role that trusts it, and so must the owners of what is in it, and who may create there.
 -- That role is the one of this session if it installs (%(installing)s) or is a superuser, else the
 -- owner of the ledger.  A superuser who has connected as another role stays one: set role leads
--- back.  An installer may also use the rights of the owner of what is installed.
+-- back.  An installer may also use the rights of the owner of what is installed: whoever has granted
+-- them to it has consented for it, if that was a superuser, or a role that could become the installer.
+-- Others can make such an owner themselves: they grant it to the installer, who is not asked.
 --   schema, message, detail, hint   of the doubt
-with place as (
+with recursive place as (
     select n.oid, n.nspname::text as name, n.nspowner, n.nspacl, l.oid is not null as installed,
         case when me.rolsuper or %(installing)s then me.oid else l.relowner end as trusting
     from pg_catalog.pg_namespace n
@@ -17,6 +19,39 @@ with place as (
     left join pg_catalog.pg_class l
         on l.relnamespace = of.oid and l.relname = 'installed_file' and l.relkind = 'r'
     where n.nspname = any (%(schemas)s::text[])
+), granted as (
+    -- Before PostgreSQL 16 each membership could be used, by an attribute of the member.
+    select a.roleid, a.member, a.grantor,
+        coalesce((o.options ->> 'inherit_option')::pg_catalog.bool, r.rolinherit) as inherits,
+        a.admin_option or coalesce((o.options ->> 'inherit_option')::pg_catalog.bool
+            or (o.options ->> 'set_option')::pg_catalog.bool, true) as acts
+    from pg_catalog.pg_auth_members a
+    join pg_catalog.pg_roles r on r.oid = a.member
+    cross join lateral (select pg_catalog.to_jsonb(a)) as o (options)
+    union all
+    -- In it is the owner of the database, by no grant.
+    select o.oid, b.datdba, b.datdba, true, true
+    from pg_catalog.pg_database b, pg_catalog.pg_roles o
+    where b.datname = pg_catalog.current_database() and o.rolname = 'pg_database_owner'
+), could_become (trusting, role) as (
+    select p.trusting, r.oid
+    from (select distinct trusting from place) p
+    join pg_catalog.pg_roles r on r.oid = p.trusting or r.rolsuper
+        -- It may grant itself any role.
+        or r.rolcreaterole
+            and pg_catalog.current_setting('server_version_num')::pg_catalog.int4 < 160000
+    union
+    select b.trusting, g.member
+    from could_become b
+    join granted g on g.roleid = b.role and g.acts
+), consented (trusting, role) as (
+    select distinct p.trusting, p.trusting from place p
+    union
+    select c.trusting, g.roleid
+    from consented c
+    join granted g on g.member = c.role and g.inherits
+    where g.roleid = 'pg_database_owner'::pg_catalog.regrole
+        or exists (select from could_become b where b.trusting = c.trusting and b.role = g.grantor)
 ), item as (
     select p.oid as place, 1 as rank, p.nspowner as role, '' as kind, 0::oid as object
     from place p
@@ -78,7 +113,9 @@ with place as (
             where o.refclassid = 'pg_catalog.pg_namespace'::pg_catalog.regclass
                 and o.refobjid = p.oid) as empty,
         exists (select from item o where o.place = i.place and o.rank = 3 and o.role = i.role)
-            as owns
+            as owns,
+        p.installed and not t.rolsuper and i.role <> 0 and pg_catalog.pg_has_role(t.oid, i.role, 'usage')
+            as uses
     from item i
     join place p on p.oid = i.place
     join pg_catalog.pg_roles t on t.oid = p.trusting
@@ -89,14 +126,15 @@ with place as (
     left join pg_catalog.pg_roles r on r.oid = i.role
     where i.role = 0 or not (
         pg_catalog.pg_has_role(i.role, t.oid, trust.by)
-        or p.installed and not t.rolsuper and pg_catalog.pg_has_role(t.oid, i.role, 'usage')
+        or p.installed and not t.rolsuper
+            and (t.oid, i.role) in (select c.trusting, c.role from consented c)
         or i.rank > 1 and pg_catalog.pg_has_role(i.role, p.nspowner, trust.by))
 ), named as (
-    select d.schema, d.rank, d.role, d.trusting, d.empty, d.owns,
+    select d.schema, d.rank, d.role, d.trusting, d.empty, d.owns, d.uses,
         pg_catalog.min(d.object) as object,
         pg_catalog.count(*) as objects
     from doubt d
-    group by d.schema, d.rank, d.role, d.trusting, d.empty, d.owns
+    group by d.schema, d.rank, d.role, d.trusting, d.empty, d.owns, d.uses
 )
 select
     n.schema,
@@ -112,9 +150,16 @@ select
         when 1 then 'that role can replace functions that '
         when 2 then 'whoever creates functions there can have them run by what '
         else 'that role can change what '
-    end || n.trusting || ' calls, and so act as ' || n.trusting as detail,
+    end || n.trusting || ' calls, and so act as ' || n.trusting
+        || case when n.uses then '; ' || n.trusting || ' is a member of ' || n.role
+                || ', but by a grant of a role that could not become ' || n.trusting
+            else '' end as detail,
     case
         when n.rank = 1 and n.empty then 'it is empty: drop schema ' || n.schema
+        when n.rank = 1 and n.uses
+            then 'drop schema ' || n.schema || ' cascade; or, if ' || n.trusting
+                || ' is to run what any member of ' || n.role || ' installs, as a superuser: revoke '
+                || n.role || ' from ' || n.trusting || '; grant ' || n.role || ' to ' || n.trusting
         when n.rank = 1 and n.owns
             then 'connect as role ' || n.role || ', which owns the objects there, or drop the schema'
                 || ' with all its rows: drop schema ' || n.schema || ' cascade'

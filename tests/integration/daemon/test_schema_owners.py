@@ -17,7 +17,7 @@ from londiste.db.connection import Connection
 from londiste.db.sessions import schema_guard
 from londiste.db.sessions.schema_guard import named
 from londiste.errors import InstallError, NotTrusted
-from londiste.install import apply, compat, script
+from londiste.install import apply, compat, owners, script
 from londiste.monitor.doctor.examine import examine
 from londiste.replication.worker import connections
 from londiste.settings import WorkerSettings
@@ -205,6 +205,49 @@ def test_another_member_of_the_owning_group_upgrades(database: Database, roles: 
         assert apply.install(conn, ["pgq"])
     assert apply.install(_as(database, roles.second), ["pgq"]) == []
     compat.check(_as(database, roles.second), "pgq")
+
+
+def test_a_membership_that_the_owner_has_granted_is_no_consent(
+    database: Database, roles: Roles
+) -> None:
+    installer, between, eve, team = roles.first, roles.second, roles.stranger, f"team_{roles.group}"
+    forged = f"""
+        create schema pgq authorization {team};
+        set role {team}; grant usage on schema pgq to public;
+        create table pgq.installed_file (path text, sha256 text, version text);
+        grant select, insert on pgq.installed_file to public;
+        insert into pgq.installed_file values ('x.sql', 'x', '4.1.0')
+    """
+    manager, own = f"manager_{roles.group}", f"own_{roles.group}"
+    database.execute(f"create role {team}; grant {team} to {eve} with admin option")
+    database.execute(f"create role {manager} createrole")
+    try:
+        act(database, eve, f"grant {team} to {installer}; {forged}")
+        error = refusal(_as(database, installer))
+        assert f"schema pgq belongs to role {team}" in error.message
+        consent = f"revoke {team} from {installer}; grant {team} to {installer}"
+        assert f"as a superuser: {consent}" in error.hint
+        act(database, eve, f"revoke {team} from {installer}; grant {team} to {between}")
+        database.execute(f"grant {between} to {installer}")
+        refusal(_as(database, installer))
+        # The hint is followed as printed.
+        act(database, eve, f"grant {team} to {installer}")
+        database.execute(consent)
+        assert owners.find(_as(database, installer), ["pgq"], installing=True) == []
+        # An administrator without superuser's rights has made both roles.
+        act(
+            database,
+            manager,
+            f"create role {own}; create role {installer}_2 login; grant {own} to {installer}_2",
+        )
+        database.execute(
+            f"alter schema pgq owner to {own}; alter table pgq.installed_file owner to {own}"
+        )
+        assert owners.find(_as(database, f"{installer}_2"), ["pgq"], installing=True) == []
+    finally:
+        for role in (team, own, f"{installer}_2", manager):
+            if database.value("select to_regrole(%s) is not null", role):
+                database.execute(f"drop owned by {role} cascade; drop role {role}")
 
 
 def test_a_superuser_does_not_run_the_code_of_another_installer(
