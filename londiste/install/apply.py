@@ -51,8 +51,10 @@ def install(
     root -- another folder of SQL than the program's own.
 
     Returns the steps that ran, none if everything was installed.  A component is installed
-    completely or not at all; those before a failing one stay.  Raises InstallError.
+    completely or not at all; those before a failing one stay.  Raises InstallError, and NotTrusted.
     """
+    # What can be refused at all is refused before the first change.
+    plan_for(conn, components, after=after, root=root)
     ran: list[PlanStep] = []
     for component in source.select(source.load(root), components):
         ran += _install(conn, component, after)

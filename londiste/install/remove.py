@@ -6,20 +6,24 @@ functions. Roles stay: they belong to the whole server, and other databases may 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from psycopg import sql
 
-from londiste.db.connection import Connection
+from londiste.db.connection import Connection, whereabouts
 from londiste.db.names import word
 from londiste.db.queries import query, translated
+from londiste.db.sessions.schema_guard import Doubt
 from londiste.errors import InstallError, StateError
-from londiste.install import ledger, locks, source
+from londiste.install import ledger, locks, owners, source
 from londiste.install.apply import lock
 from londiste.install.ledger import Installed
 from londiste.install.source import Component
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,7 @@ def plan(
     """The objects that ``uninstall`` would remove; empty for components that are not installed.
 
     Raises InstallError when a component is still required by one that is not named, or if a
-    schema has another origin.
+    schema has another origin.  Raises NotTrusted if that of a named one, or each, is a stranger's.
     """
     with conn.transaction():
         return _plan(conn, components, root)
@@ -183,8 +187,8 @@ def uninstall(
     force -- even if consumers, nodes or positions are lost.
     copied -- the hint in a copy of the node of a queue, where drop-node would remove the original.
 
-    Returns the removed objects.  Raises StateError if something would be lost, InstallError as
-    ``plan``.
+    Returns the removed objects.  Raises StateError if something would be lost, InstallError and
+    NotTrusted as ``plan``.
     """
     with translated(conn):
         with conn.transaction():
@@ -218,8 +222,15 @@ def _plan(conn: Connection, components: Sequence[str] | None, root: Path | None)
     known = source.load(root)
     # Only the named ones: what they require stays.
     named = [c for c in source.select(known, components) if not components or c.name in components]
-    has = ledger.read_all(conn, known)
+    wanted = [component.name for component in named]
+    strange = _strange(conn, known, wanted, components or ())
+    has = ledger.read_all(conn, [name for name in known if name not in strange])
+    has |= {name: Installed() for name in strange}
     removed = [c for c in reversed(named) if _ours(c, has[c.name], bool(components))]
+    for doubt in (strange[name] for name in wanted if name in strange):
+        if not removed:
+            raise doubt.error(whereabouts(conn))
+        log.warning("%s: it stays; hint: %s", doubt.message, doubt.hint)
     names = {component.name for component in removed}
     for other in known.values():
         needs = names.intersection(other.requires)
@@ -235,6 +246,26 @@ def _plan(conn: Connection, components: Sequence[str] | None, root: Path | None)
         *(DropTrigger(table, trigger) for table, trigger in triggers),
         *(DropSchema(c.name, has[c.name].version or "", len(has[c.name].names)) for c in removed),
     ]
+
+
+def _strange(
+    conn: Connection, known: Iterable[str], wanted: Collection[str], named: Sequence[str]
+) -> dict[str, Doubt]:
+    """The components of which only the name of the schema is Londiste's: it is a stranger's.
+
+    wanted, named -- components to remove, and those of them that the user has named.
+
+    Raises NotTrusted if one of these has such a schema, or if what a stranger owns in one of those
+    could run in the queries for what is lost.
+    """
+    found = {}
+    for name in known:
+        for doubt in owners.find(conn, owners.of_components([name]), installing=True)[:1]:
+            if doubt.of_owner and doubt.schema == name and name not in named:
+                found[name] = doubt
+            elif name in wanted:
+                raise doubt.error(whereabouts(conn))
+    return found
 
 
 def _generated(names: Iterable[str]) -> list[str]:

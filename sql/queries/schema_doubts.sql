@@ -7,6 +7,7 @@
 -- them to it has consented for it, if that was a superuser, or a role that could become the installer.
 -- Others can make such an owner themselves: they grant it to the installer, who is not asked.
 --   schema, message, detail, hint   of the doubt
+--   of_owner  it is about the owner of the schema
 with recursive place as (
     select n.oid, n.nspname::text as name, n.nspowner, n.nspacl, l.oid is not null as installed,
         case when me.rolsuper or %(installing)s then me.oid else l.relowner end as trusting
@@ -138,6 +139,7 @@ with recursive place as (
 )
 select
     n.schema,
+    n.rank = 1 as of_owner,
     case n.rank
         when 1 then 'schema ' || n.schema || ' belongs to role ' || n.role
         when 2 then case n.role when 'public' then 'every role' else 'role ' || n.role end

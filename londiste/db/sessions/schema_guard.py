@@ -37,9 +37,13 @@ _closed: dict[tuple[Hashable, frozenset[TupleRow]], float] = {}
 
 
 class Doubt(NamedTuple):
-    """Why the role of a session should not run code of a schema, and what helps."""
+    """Why the role of a session should not run code of a schema, and what helps.
+
+    of_owner -- the schema is another role's: nothing in it is known to be Londiste's.
+    """
 
     schema: str
+    of_owner: bool
     message: str
     detail: str
     hint: str

@@ -245,14 +245,14 @@ def _silent(conn: Connection) -> tuple[tuple[str, str, str, str, str], ...]:
 
 def _sql(conn: Connection) -> SqlState:
     """The state of the SQL of Londiste."""
-    found = ledger.read_all(conn, source.load())
-    earlier = tuple(n for n, one in found.items() if one.extension is not None or one.foreign)
-    if earlier:
-        return SqlState(
-            londiste3=earlier, extension=all(found[n].extension is not None for n in earlier)
-        )
-    present = [name for name, one in found.items() if one.has_ledger]
     try:
+        found = ledger.read_all(conn, source.load())
+        earlier = tuple(n for n, one in found.items() if one.extension is not None or one.foreign)
+        if earlier:
+            return SqlState(
+                londiste3=earlier, extension=all(found[n].extension is not None for n in earlier)
+            )
+        present = [name for name, one in found.items() if one.has_ledger]
         # Those that would be installed.
         missing = owners.of_components([name for name in found if name not in present])
         owners.require(conn, missing, installing=True)
