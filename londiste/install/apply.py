@@ -13,7 +13,7 @@ from londiste.db.queries import name_holder
 from londiste.db.server_text import AdvisoryKey
 from londiste.db.sessions import schema_guard
 from londiste.errors import InstallError, LockTimeout, LondisteError, from_database
-from londiste.install import default_rights, ledger, locks, owners, source
+from londiste.install import default_rights, group_roles, ledger, locks, owners, source
 from londiste.install.plan import Action, InstallPlan, PlanStep, plan
 from londiste.install.source import Component
 
@@ -54,7 +54,9 @@ def install(
     completely or not at all; those before a failing one stay.  Raises InstallError, and NotTrusted.
     """
     # What can be refused at all is refused before the first change.
-    plan_for(conn, components, after=after, root=root)
+    plans = plan_for(conn, components, after=after, root=root)
+    schemas = [step for one in plans for step in one.steps if step.path == _SCHEMA]
+    group_roles.require(conn, [one.text for one in schemas if one.action is Action.RUN])
     ran: list[PlanStep] = []
     for component in source.select(source.load(root), components):
         ran += _install(conn, component, after)

@@ -25,6 +25,18 @@ def test_missing_roles_are_named_and_with_them_an_ordinary_user_installs(
         with connect(cluster.dsn("app"), autocommit=True) as conn:
             conn.execute("set session authorization plain")
             with pytest.raises(InstallError) as caught:
+                install(conn)
+            assert caught.value.hint.removeprefix("as an administrator: ").split("; ") == [
+                "create role pgq_reader nologin",
+                "create role pgq_writer nologin",
+                "create role pgq_admin nologin",
+                "grant pgq_reader to pgq_admin",
+                "grant pgq_writer to pgq_admin",
+                "create role londiste_reader nologin in role pgq_reader",
+                "create role londiste_writer nologin in role pgq_admin",
+                "grant londiste_writer to plain",
+            ]
+            with pytest.raises(InstallError) as caught:
                 install(conn, ["pgq"])
             assert "the roles of the queue are missing" in caught.value.message
             commands = caught.value.hint.removeprefix("as an administrator: ")
@@ -35,6 +47,7 @@ def test_missing_roles_are_named_and_with_them_an_ordinary_user_installs(
                 "grant pgq_reader to pgq_admin",
                 "grant pgq_writer to pgq_admin",
             ]
+            assert admin.execute("select to_regnamespace('pgq')").fetchone() == (None,)
             admin.execute(commands.encode())
             assert install(conn, ["pgq"])
             assert install(conn, ["pgq"]) == []
