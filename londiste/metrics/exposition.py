@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from londiste.daemon.logline import escaped
 from londiste.errors import BadOption
 from londiste.metrics.catalog import METRICS, Histogram, Kind, Metric, Sample
 
@@ -59,12 +60,17 @@ def _family(metric: Metric, samples: list[Sample]) -> Any:
     }
     family = kinds[metric.kind](metric.name, metric.help, labels=metric.labels)
     for sample in samples:
-        labels = [sample.labels[name][:_LONGEST] for name in metric.labels]
+        labels = [_label(sample.labels[name])[:_LONGEST] for name in metric.labels]
         if isinstance(sample.value, Histogram):
             family.add_metric(labels, _buckets(sample.value), sum_value=sample.value.sum)
         else:
             family.add_metric(labels, sample.value)
     return family
+
+
+def _label(text: str) -> str:
+    """Pure: the value without control characters but newlines, which the format escapes."""
+    return "\n".join(escaped(line) for line in text.split("\n"))
 
 
 def _buckets(value: Histogram) -> list[tuple[str, int]]:

@@ -292,10 +292,12 @@ def test_hostile_names_stay_in_their_label() -> None:
     pytest.importorskip("prometheus_client", reason="needs the extra web")
     from londiste.metrics import exposition
 
-    name = 'x"} 1\nlondiste_halted{a="\\' + "y" * 5000
+    name = 'x"} 1\nlondiste_halted{a="\\\x1b[2J\x00' + "y" * 5000
     found = exposition.render(samples.queues(name, QUEUES))
     assert len(found) < 20_000
     assert b"\nlondiste_halted" not in found
+    assert rb'="x\"} 1\nlondiste_halted{a=\"\\\\x1b[2J\\x00y' in found
+    assert all(line.isprintable() for line in found.decode().split("\n"))
     promtool("check", "metrics", stdin=found)
 
 
