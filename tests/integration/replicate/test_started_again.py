@@ -45,6 +45,9 @@ def pair(nodes_of: Nodes) -> tuple[Node, Node]:
         with Connections(name="tests") as sites:
             options = TableOptions(expect_sync=node is leaf)
             execute(add_table.plan(sites, node.dsn, QUEUE, names, options).steps, sites)
+    # No event waits for a tick, however long the pair is kept.
+    root.db.execute("select pgq.force_tick('q')")
+    root.db.execute("select pgq.ticker('q')")
     return root, leaf
 
 
