@@ -13,7 +13,7 @@ from londiste.db.connection import Connection
 from londiste.db.queries import tuples
 from londiste.errors import BadOption, InstallError
 from londiste.install import adopt as adopting
-from londiste.install import apply
+from londiste.install import apply, owners
 from londiste.install.plan import Action, InstallPlan, PlanStep
 from londiste.install.script import script
 from londiste.pgq import event_indexes
@@ -105,13 +105,14 @@ def install(
         return
     with connection(ctx, db) as conn:
         plans = apply.plan_for(conn, components, after=after)
+        steps = [step for plan in plans for step in plan.steps]
         if not explain:
             steps = apply.install(conn, components, after=after)
         restored = _indexes(conn, plans, explain)
         names = {plan.component for plan in plans}
-        is_node = "londiste" in names and not explain and bool(tuples(conn, "queues_of_nodes"))
-    if explain:
-        steps = [step for plan in plans for step in plan.steps]
+        # Only what ran here has checked that its owner may be trusted by an installer.
+        upgraded = bool(steps) and not explain and "londiste" in names
+        is_node = upgraded and bool(tuples(conn, "queues_of_nodes"))
     if as_json:
         output.as_json(
             Installed(
@@ -193,6 +194,9 @@ def _adopt(ctx: options.Context, db: str | None, explain: bool, as_json: bool) -
 def _indexes(conn: Connection, plans: Sequence[InstallPlan], explain: bool) -> list[str]:
     """Creates missing indexes of event tables, or finds them; returns the tables."""
     if all(plan.component != "pgq" for plan in plans):
+        return []
+    if owners.find(conn, ["pgq"], installing=True):
+        # The schema is up to date, by a ledger that another role has written.
         return []
     try:
         found = event_indexes.find(conn) if explain else event_indexes.restore(conn)

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from londiste.cli import cli
+from londiste.cli.errors import run
 from londiste.db.connection import Connection
 from londiste.errors import NotTrusted
 from londiste.install import apply, remove
@@ -90,3 +92,27 @@ def test_no_code_of_a_ledger_of_a_stranger_runs(
     with pytest.raises(NotTrusted, match=stranger):
         remove.uninstall(_as(database, owner))
     assert not database.value("select is_called from evil.calls")
+
+
+def test_install_runs_no_code_of_a_schema_that_another_role_says_is_installed(
+    pgq_db: Database, database: Database
+) -> None:
+    owner, eve = f"owner_{database.name}", f"eve_{database.name}"
+    database.execute(f"create role {owner} login; create role {eve} login")
+    database.execute(f"grant create on database {database.name} to {owner}, {eve}")
+    conn = _as(database, eve)
+    apply.install(conn, ["pgq"])
+    conn.execute(b"select pgq.create_queue('q')")
+    conn.execute("create sequence pgq.calls; grant usage on sequence pgq.calls to public")
+    conn.execute(
+        "create function pgq.told() returns boolean language plpgsql as $$ begin"
+        f" if current_user <> '{eve}' then perform nextval('pgq.calls'); end if; return true;"
+        " end $$"
+    )
+    conn.execute(b"alter table pgq.queue rename to queue_rows")
+    conn.execute(b"create view pgq.queue as select * from pgq.queue_rows where pgq.told()")
+    conn.execute(b"grant usage on schema pgq to public; grant select on pgq.queue to public")
+    dsn = f"{database.dsn} user={owner}"
+    assert run(cli, ["install", "pgq", "--db", dsn]) == 0
+    assert not database.value("select is_called from pgq.calls")
+    database.execute(f"drop owned by {owner}, {eve} cascade; drop role {owner}, {eve}")
