@@ -1,7 +1,7 @@
 """``change-provider``: switch a node to another provider.
 
+    register both locations at the other node       it may not know them yet
     record the change at the node                   so that repeating the command finishes it
-    register the new provider's location there      the node may not know it yet
     pause its worker, wait for the answer           so that its tick does not move
     register it on the new provider, at its tick    which waits until the provider has the tick
     tables with another row filter there are marked for a new copy
@@ -11,6 +11,8 @@
     done
 
 Ticks have the same ids and events on all nodes, so the worker continues at the same tick.
+A provider that refuses the node is asked before the first step, as far as that is known; what it
+refuses later undoes the change.
 """
 
 from __future__ import annotations
@@ -123,6 +125,7 @@ def change_provider(
         # Before anything is recorded or paused.
         if isinstance(step, Subscribe):
             step.refuse_other_history(sites, undo)
+            step.refuse_taken(sites, undo)
     return [*steps, *_moved_away(sites, scene, info, warn)]
 
 
@@ -177,7 +180,8 @@ def rollback(
         steps += [
             SetPaused(place, scene.queue, info.worker, True, timeout),
             *guard(name, info.provider, noted.from_node),
-            *_subscription(sites, scene, info, noted.from_node, timeout),
+            known_at(scene, noted.from_node, name),
+            _subscribe(sites, scene, info, noted.from_node, timeout),
             ChangeProvider(place, scene.queue, info.worker, noted.from_node),
         ]
     if noted.resume:
@@ -208,8 +212,8 @@ def _again(sites: Connections, scene: ClusterState, info: NodeInfo, timeout: flo
     if known and called == provider:
         return []
     return [
-        known_at(scene, info.name, provider),
-        *_subscription(sites, scene, info, provider, timeout),
+        *_locations(scene, info.name, provider),
+        _subscribe(sites, scene, info, provider, timeout),
         ChangeProvider(place, scene.queue, info.worker, provider),
     ]
 
@@ -332,6 +336,7 @@ def read_from(
         return []
     _check(scene, info, new)
     return [
+        *_locations(scene, name, new),
         *_move(sites, scene, info, new, (), timeout),
         SetPaused(scene.place(name), scene.queue, info.worker, False, timeout),
         *_leave(scene, info.provider, name, warn),
@@ -354,14 +359,20 @@ def _steps(
 ) -> list[Step]:
     place, queue = scene.place(info.name), scene.queue
     steps: list[Step] = []
+    going_on = [SetPaused(place, queue, info.worker, False, timeout)] if resume else []
+
+    def undoing() -> Sequence[Step]:
+        # An earlier command may have paused the worker, and have done more since.
+        return [*going_on, End(place, queue, ticket)] if ticket.mine else ()
+
     if info.provider != new:
         kind = OperationKind.CHANGE_PROVIDER
         steps += [
+            *_locations(scene, info.name, new),
             Begin(place, queue, kind, info.name, new, ticket, old, resume, replaces),
-            *_move(sites, scene, info, new, again, timeout, _undo(info.name, new)),
+            *_move(sites, scene, info, new, again, timeout, _undo(info.name, new), undoing),
         ]
-    if resume:
-        steps.append(SetPaused(place, queue, info.worker, False, timeout))
+    steps += going_on
     return [*steps, *_leave(scene, old, info.name, warn), End(place, queue, ticket)]
 
 
@@ -373,25 +384,30 @@ def _move(
     again: Sequence[Step],
     timeout: float,
     undo: str = "",
+    undoing: Callable[[], Sequence[Step]] = tuple,
 ) -> list[Step]:
     place, queue = scene.place(info.name), scene.queue
     original.require_adopted(sites.at(scene.place(new).dsn), new)
     return [
-        known_at(scene, info.name, new),
         SetPaused(place, queue, info.worker, True, timeout),
         *again,
-        *_subscription(sites, scene, info, new, timeout, undo),
+        _subscribe(sites, scene, info, new, timeout, undo, undoing),
         ChangeProvider(place, queue, info.worker, new),
     ]
 
 
-def known_at(scene: ClusterState, name: str, provider: str) -> Step:
-    """Registers the location of ``provider`` on node ``name``.
+def _locations(scene: ClusterState, name: str, new: str) -> list[Step]:
+    """Registers the locations of a node and of its new provider at each other."""
+    return [known_at(scene, name, new), known_at(scene, new, name)]
+
+
+def known_at(scene: ClusterState, name: str, other: str) -> Step:
+    """Registers the location of node ``other`` on node ``name``.
 
     Locations come through the queue, and a paused worker does not read it.
     """
-    place, location = scene.place(name), scene.topology.views[provider].member.location
-    return RegisterLocation(place.name, place.dsn, scene.queue, provider, location)
+    place, location = scene.place(name), scene.topology.views[other].member.location
+    return RegisterLocation(place.name, place.dsn, scene.queue, other, location)
 
 
 def _leave(scene: ClusterState, old: str, name: str, warn: Warn) -> list[Step]:
@@ -402,16 +418,16 @@ def _leave(scene: ClusterState, old: str, name: str, warn: Warn) -> list[Step]:
     return [Unsubscribe(scene.place(old), scene.queue, name, warn)]
 
 
-def _subscription(
+def _subscribe(
     sites: Connections,
     scene: ClusterState,
     info: NodeInfo,
     provider: str,
     timeout: float,
     undo: str = "",
-) -> list[Step]:
+    undoing: Callable[[], Sequence[Step]] = tuple,
+) -> Subscribe:
     place, queue = scene.place(info.name), scene.queue
-    target = scene.place(provider)
     location = scene.topology.views[info.name].member.location
 
     def tick() -> int:
@@ -425,23 +441,21 @@ def _subscription(
         )
         return min([now.last_tick, *(c.last_tick for c in consumers if c.last_tick is not None)])
 
-    return [
-        RegisterLocation(target.name, target.dsn, queue, info.name, location),
-        Subscribe(
-            target,
-            queue,
+    return Subscribe(
+        scene.place(provider),
+        queue,
+        info.name,
+        info.worker,
+        tick,
+        timeout,
+        create_hint.again(
+            info.type,
             info.name,
-            info.worker,
-            tick,
-            timeout,
-            create_hint.again(
-                info.type,
-                info.name,
-                location,
-                provider=scene.topology.views[provider].member.location,
-                merge=info.combined_queue,
-            ),
-            lambda: position_check.recall(sites.at(place.dsn), queue, info.worker),
-            undo,
+            location,
+            provider=scene.topology.views[provider].member.location,
+            merge=info.combined_queue,
         ),
-    ]
+        lambda: position_check.recall(sites.at(place.dsn), queue, info.worker),
+        undo,
+        undoing,
+    )

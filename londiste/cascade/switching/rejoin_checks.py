@@ -18,6 +18,7 @@ from londiste.cascade.own_consumers import GRAVESTONE
 from londiste.cascade.switching.cluster_state import ClusterState
 from londiste.cascade.switching.operation_log import Operation, OperationKind
 from londiste.cascade.switching.steps.notes import AtNode
+from londiste.cascade.switching.steps.readers import refuse_taken_name
 from londiste.db import call
 from londiste.db.connection import Connection
 from londiste.db.names import argument, word
@@ -52,7 +53,8 @@ class Returned:
 def find(sites: Connections, scene: ClusterState, name: str) -> Returned | None:
     """The rejoin of node ``name``; None when nothing is to be done.
 
-    Raises UnknownNode, NodeUnreachable, StateError, NodeBusy.
+    Raises UnknownNode, NodeUnreachable, StateError, NodeBusy; UsageError when another program has
+    the name of its worker.
     """
     info = scene.info(name)
     noted = scene.operations.get(name)
@@ -77,6 +79,8 @@ def find(sites: Connections, scene: ClusterState, name: str) -> Returned | None:
             " --failover",
         )
     _same_tick(sites, scene, info, keeper, tick)
+    at = sites.at(scene.place(keeper.name).dsn)
+    refuse_taken_name(at, scene.queue, keeper.name, name, info.worker)
     return Returned(info, keeper, tick, _subscribers(scene, info, keeper, tick), noted)
 
 

@@ -176,7 +176,11 @@ def prepare(
         again = create_hint.again(
             NodeType.BRANCH, old.name, where.get(old.name, ""), provider=where.get(new, "")
         )
-        after.insert(0, Subscribe(here, queue, old.name, old.worker, last_tick, timeout, again))
+        back = Subscribe(here, queue, old.name, old.worker, last_tick, timeout, again)
+        if noted is None:
+            # After the promotion nothing could be undone.
+            back.refuse_taken(sites)
+        after.insert(0, back)
     if from_node != new:
         # Behind the end of the change nobody would look for it at the old root again.
         needed = from_node == old.name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from londiste.cascade.model import NodeType
-from tests.fixtures.line import Line, LineNode
+from tests.fixtures.line import QUEUE, Line, LineNode
 from tests.support.scenarios.processes import Done
 from tests.support.servers.kept_nodes import kept_nodes
 
@@ -70,3 +70,40 @@ def test_a_change_that_had_begun_is_undone_first(line: Line) -> None:
     undone = _change(line, leaf, "--rollback", "--timeout", "0")
     assert undone.code == 0, str(undone)
     assert line.here(leaf, "drop-node", "leaf").code == 0
+
+
+PAUSED = "select paused from pgq_node.local_state where consumer_name = 'leaf_worker'"
+RECORDS = "select count(*) from pgq_node.operation"
+
+
+def test_a_name_that_another_program_has_is_refused_before_the_worker_is_paused(line: Line) -> None:
+    root, branch, leaf = _cascade(line)
+    root.database.execute("select pgq.register_consumer(%s, 'leaf_worker')", QUEUE)
+    branch.database.execute("select pgq.register_consumer(%s, 'root_worker')", QUEUE)
+    for call in (
+        ("change-provider", "--node", "leaf", "--provider", "root"),
+        ("takeover", "root", "--node", "branch"),
+        ("switchover", "--to", "branch"),
+    ):
+        refused = line.here(leaf, *call, "--timeout", "0")
+        assert refused.code == 2, str(refused)
+        assert refused.err.startswith("error: node "), str(refused)
+        assert "_worker is registered already" in refused.err, str(refused)
+        for node in (root, branch, leaf):
+            assert node.database.value(RECORDS) == 0
+        assert leaf.database.value(PAUSED) is False
+
+
+def test_a_change_that_is_refused_when_the_worker_is_paused_is_undone(line: Line) -> None:
+    root, _branch, leaf = _cascade(line)
+    line.tick()
+    root.database.execute("delete from pgq.tick where tick_id = %s", line.position(leaf))
+    refused = _change(line, leaf, "--timeout", "0")
+    assert refused.code == 3 and "pause worker leaf_worker" in refused.err, str(refused)
+    assert "the change of node leaf is undone" in refused.err
+    assert "choose another provider" in refused.err
+    assert (leaf.database.value(PAUSED), leaf.database.value(RECORDS)) == (False, 0)
+    # A worker that was paused before stays paused.
+    assert line.here(leaf, "pause", "--timeout", "0").code == 0
+    assert _change(line, leaf, "--timeout", "0").code == 3
+    assert (leaf.database.value(PAUSED), leaf.database.value(RECORDS)) == (True, 0)

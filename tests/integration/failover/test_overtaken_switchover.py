@@ -69,6 +69,11 @@ def test_it_is_not_finished_beside_another_root(
     )
     assert [takes_events(node.db, QUEUE) for node in overtaken] == [False, False, True]
     assert [node.db.execute(NOTES) for node in overtaken] == [[], [], []]
+    two.db.execute("select pgq.register_consumer('q', 'w_root')")
+    taken = londiste(two.db, "resurrect", "--node", "root")
+    assert taken.code == 2 and "consumer w_root is registered already" in taken.err, taken
+    assert [node.db.execute(NOTES) for node in overtaken] == [[], [], []]
+    two.db.execute("select pgq.unregister_consumer('q', 'w_root')")
     assert londiste(two.db, "resurrect", "--node", "root").code == 0
     assert londiste(two.db, "tag-alive", "one").code == 0
     one.db.execute("update pgq_node.local_state set uptodate = true, paused = true")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+
+import psycopg
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.commands import pause
@@ -16,8 +18,16 @@ from londiste.daemon.waiting import wait_until
 from londiste.db.connection import Connection
 from londiste.db.ddl import literal
 from londiste.db.names import word
-from londiste.errors import LondisteError, StateError, TransientError, UsageError
+from londiste.errors import (
+    LondisteError,
+    StateError,
+    TransientError,
+    UsageError,
+    from_database,
+)
+from londiste.orchestration import steps as plan
 from londiste.orchestration.connections import Connections
+from londiste.orchestration.steps import Step
 from londiste.pgq import position_check, queues
 from londiste.pgq.position_check import KnownPosition
 
@@ -50,6 +60,8 @@ class Subscribe(AtNode):
     again -- the commands that create the node again, below ``at``.
     known -- what the node has stored of that tick, if there is a record.
     undo -- the command that undoes the change that this step is part of.
+    undoing -- the steps that undo it when the provider refuses the node; none: an earlier command
+        has recorded it, and ``undo`` is told.
     """
 
     node: str
@@ -59,6 +71,7 @@ class Subscribe(AtNode):
     again: str
     known: Callable[[], KnownPosition | None] = lambda: None
     undo: str = ""
+    undoing: Callable[[], Sequence[Step]] = tuple
 
     def describe(self) -> str:
         return f"{self.at.name}: register {self.node} as subscriber, with worker {self.worker}"
@@ -69,9 +82,32 @@ class Subscribe(AtNode):
         return False
 
     def run(self, sites: Connections) -> None:
+        undoing = self.undoing()
+        try:
+            self._register(sites, "" if undoing else self.undo)
+        except TransientError:
+            raise
+        except LondisteError as refused:
+            if undoing:
+                self._undo(sites, undoing, refused)
+            raise
+
+    def _undo(self, sites: Connections, undoing: Sequence[Step], refused: LondisteError) -> None:
+        """Undoes the change, and adds the outcome to the error."""
+        try:
+            plan.execute(undoing, sites)
+        except (LondisteError, psycopg.Error) as second:
+            refused.say_more(
+                f"the change could not be undone: {from_database(second)}",
+                f"undo it: {self.undo}; then {refused.hint}",
+            )
+        else:
+            refused.say_more(f"the change of node {self.node} is undone")
+
+    def _register(self, sites: Connections, undo: str) -> None:
         conn = sites.at(self.at.dsn)
         tick = self.tick()
-        self._require_same_history(conn, tick, self.undo)
+        self._require_same_history(conn, tick, undo)
         if not wait_until(
             lambda: newest_tick(conn, self.queue) >= tick, self.timeout, poll=POLL_SECONDS
         ):
@@ -81,16 +117,17 @@ class Subscribe(AtNode):
                 detail=f"it is at tick {newest_tick(conn, self.queue)}",
                 hint="find the cause with londiste status, then repeat the command",
             )
-        self._require_same_history(conn, tick, self.undo)
+        self._require_same_history(conn, tick, undo)
         with sites.transaction(self.at.dsn) as conn:
-            refuse_taken_name(conn, self.queue, self.at.name, self.node, self.worker)
+            refuse_taken_name(conn, self.queue, self.at.name, self.node, self.worker, undo)
             try:
                 nodes.register_subscriber(conn, self.queue, self.node, self.worker, tick)
             except LondisteError as error:
                 gone = isinstance(error, StateError)
                 error.say_more(
                     f"node {self.node} is at tick {tick}, which {self.at.name} does not have",
-                    hint=f"choose another provider, or create it again: {self.again}"
+                    hint=(f"{undo}; then " if undo else "")
+                    + f"choose another provider, or create it again: {self.again}"
                     if gone
                     else "",
                 )
@@ -102,6 +139,14 @@ class Subscribe(AtNode):
         undo -- the command that undoes a change that has begun.
         """
         self._require_same_history(sites.at(self.at.dsn), self.tick(), undo)
+
+    def refuse_taken(self, sites: Connections, undo: str = "") -> None:
+        """Raises UsageError when the name of the worker belongs to another program at ``at``.
+
+        undo -- the command that undoes a change that has begun.
+        """
+        conn = sites.at(self.at.dsn)
+        refuse_taken_name(conn, self.queue, self.at.name, self.node, self.worker, undo)
 
     def _require_same_history(self, conn: Connection, tick: int, undo: str) -> None:
         newest = newest_tick(conn, self.queue)
@@ -135,8 +180,13 @@ def other_history(
     return position_check.another_tick(known, facts, tick)
 
 
-def refuse_taken_name(conn: Connection, queue: str, at: str, node: str, worker: str) -> None:
-    """Raises UsageError when the consumer ``worker`` of a provider belongs to another program."""
+def refuse_taken_name(
+    conn: Connection, queue: str, at: str, node: str, worker: str, undo: str = ""
+) -> None:
+    """Raises UsageError when the consumer ``worker`` of a provider belongs to another program.
+
+    undo -- the command that undoes a change that has begun.
+    """
     known = nodes.get_subscriber_info(conn, queue)
     mine = any(s.name == node and s.worker == worker for s in known)
     if not mine and queues.get_consumer_info(conn, queue, worker):
@@ -144,6 +194,8 @@ def refuse_taken_name(conn: Connection, queue: str, at: str, node: str, worker: 
         if own_consumer(worker, known) is None:
             call = " ".join(map(word, [queue, worker]))
             other = f"; or, with the settings of {at}: londiste queue unregister {call}"
+        if undo:
+            other += f"; or undo the unfinished change: {undo}"
         raise UsageError(
             f"node {at}: consumer {worker} is registered already, and not for node {node}",
             detail="the worker would move the position of another program",
