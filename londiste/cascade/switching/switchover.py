@@ -46,7 +46,7 @@ from londiste.cascade.switching.switchover_records import (
     noted_switchover,
     refuse_overtaken,
 )
-from londiste.db.names import word
+from londiste.db.names import argument, word
 from londiste.errors import (
     Deadlock,
     LockTimeout,
@@ -311,27 +311,30 @@ def _undo(
     """
     cancel, reopen = switch.undo
     outcome = "everything is undone: the old root takes events again"
+    undo = f"londiste switchover --to {argument(cancel.at.name)} --rollback"
     hint = ""
+    opened = False
     try:
-        if not answered and _reopened(switch, sites):
-            try:
-                plan.execute([cancel], sites)
-            except TransientError as second:
-                outcome = (
-                    "the old root takes events again; the new one does not answer and keeps the"
-                    f" record: {second.message}"
-                )
-                hint = "when it answers, repeat the command, or undo it with --rollback"
-        else:
-            plan.execute([cancel], sites)
+        opened = not answered and _reopened(switch, sites)
+        plan.execute([cancel], sites)
+        if not opened:
             plan.execute([reopen], sites)
     except (LondisteError, psycopg.Error) as second:
         found = from_database(second)
         why = "; ".join(filter(None, [found.message, found.detail]))
-        outcome = f"the root is closed and could not be opened again: {why}"
-        if not closed:
+        way = f"undo it: {undo}"
+        if opened:
+            outcome = (
+                f"the old root takes events again; node {cancel.at.name} keeps the record: {why}"
+            )
+            way = f"repeat the command, or {way}"
+        elif closed:
+            outcome = f"the root is closed and could not be opened again: {why}"
+        else:
             outcome = f"writes continue at the old root, and the change is still recorded: {why}"
-        hint = "repeat the command with --rollback to undo it"
+        # One that is temporary says to repeat the command, and no more than that.
+        first = "" if isinstance(found, TransientError) else found.hint
+        hint = "; then ".join(filter(None, [first, way]))
     if isinstance(error, LondisteError):
         error.say_more(outcome, hint=hint)
 

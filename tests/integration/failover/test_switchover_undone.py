@@ -20,7 +20,7 @@ from londiste.cascade.switching.steps.waits import CatchUp
 from londiste.errors import AccessDenied, Deadlock, LockTimeout, NodeUnreachable, TransientError
 from londiste.orchestration import steps
 from londiste.orchestration.connections import Connections
-from tests.fixtures.cascade import QUEUE, Node, Nodes
+from tests.fixtures.cascade import QUEUE, CommandLine, Node, Nodes
 from tests.support import lines
 
 #: The tick that node ``branch`` has.
@@ -296,6 +296,35 @@ def test_what_the_server_refuses_while_nobody_can_write_is_undone(
         assert (_write(root), _write(branch)) == (None, "LD102")
         for node in (root, branch):
             assert operation_log.find(sites.at(node.dsn), QUEUE) is None
+
+
+def test_a_root_that_is_open_again_is_not_said_to_be_closed(
+    nodes_of: Nodes, londiste: CommandLine
+) -> None:
+    root = nodes_of.root()
+    branch = nodes_of.below(root, "branch", NodeType.BRANCH)
+    switch = plain(NodeAddress("root", root.dsn), NodeAddress("branch", branch.dsn), branch)
+    branch.db.execute(
+        "create function refuse() returns trigger language plpgsql"
+        " as $$ begin raise insufficient_privilege using hint = 'ask her'; end $$;"
+        "create trigger refuse before delete on pgq_node.operation"
+        " for each row execute function refuse()"
+    )
+    with Connections(name="test") as sites, pytest.raises(AccessDenied) as told:
+        switchover.execute(replace(switch, closing=[*switch.closing, Refused(branch)]), sites)
+    assert "closed" not in told.value.detail
+    assert "the old root takes events again; node branch keeps the record: " in told.value.detail
+    assert told.value.hint == (
+        "ask her; then repeat the command, or undo it: londiste switchover --to branch --rollback"
+    )
+    assert _write(root) is None
+    records = "select count(*) from pgq_node.operation"
+    assert (root.db.value(records), branch.db.value(records)) == (0, 1)
+    # The hint is true.
+    branch.db.execute("drop trigger refuse on pgq_node.operation")
+    assert londiste(root.db, *told.value.hint.split()[-4:]).code == 0
+    assert branch.db.value(records) == 0
+    assert _write(root) is None
 
 
 def plain(old: NodeAddress, new: NodeAddress, branch: Node) -> switchover.Switchover:
