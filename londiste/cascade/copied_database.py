@@ -24,14 +24,23 @@ from londiste.db.names import argument
 from londiste.db.queries import first
 from londiste.db.sessions.opening import Opening
 from londiste.dsn import db_option, leads_to_same, parsed, with_environment
-from londiste.errors import InstallError, LondisteError, NodeUnreachable, StateError
+from londiste.errors import (
+    AccessDenied,
+    BadOption,
+    InstallError,
+    LondisteError,
+    NodeUnreachable,
+    NotSecured,
+    StateError,
+    UsageError,
+)
 
 #: Seconds to connect, whatever number of hosts the location names, and for an answer: a location
 #: that is silent is that of no original.
 SECONDS = 3
 
 #: Sessions whose stored location was silent.  A command asks once.
-_SILENT: weakref.WeakSet[Connection] = weakref.WeakSet()
+_SILENT: weakref.WeakKeyDictionary[Connection, Silent] = weakref.WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -92,6 +101,24 @@ class Elsewhere:
         return f"londiste move-node {argument(self.node)} CONNECTION"
 
 
+@dataclass(frozen=True)
+class Silent:
+    """A node whose stored location does not answer this program; reason -- no password."""
+
+    node: str
+    reason: str
+
+    @property
+    def what(self) -> str:
+        """A sentence."""
+        return f"node {self.node}: its stored location does not answer: {self.reason}"
+
+    @property
+    def do(self) -> str:
+        """What helps."""
+        return f"londiste move-node {argument(self.node)} CONNECTION"
+
+
 WHY = "commands and daemons of the copy would act on the cascade of the original"
 
 
@@ -109,11 +136,17 @@ def uninstall_hint(local: Connection, queue: str) -> str | None:
     return f"{found.what}; to remove Londiste from the copy alone: {found.uninstall}"
 
 
-def refuse(local: Connection, queue: str, reaching: Callable[[str], str]) -> None:
-    """Raises StateError when the database of ``local`` is a copy; arguments as of ``find``."""
-    found = find(local, queue, reaching)
-    if found is not None:
+def refuse(
+    local: Connection, queue: str, reaching: Callable[[str], str]
+) -> Elsewhere | Silent | None:
+    """Raises StateError when the database of ``local`` is a copy; arguments as of ``find``.
+
+    Returns why its stored location does not lead to the node; None: it does, or nothing is known.
+    """
+    found = _look(local, queue, reaching)
+    if isinstance(found, Copied):
         raise StateError(found.what, detail=f"{WHY}; nothing was changed", hint=found.do)
+    return found
 
 
 def find(local: Connection, queue: str, reaching: Callable[[str], str]) -> Copied | None:
@@ -124,6 +157,14 @@ def find(local: Connection, queue: str, reaching: Callable[[str], str]) -> Copie
     Nothing is known of a location that does not answer, as after a disaster, or that this program
     may not use.  It is not asked if it leads to the same place as the session.
     """
+    found = _look(local, queue, reaching)
+    return found if isinstance(found, Copied) else None
+
+
+def _look(
+    local: Connection, queue: str, reaching: Callable[[str], str]
+) -> Copied | Elsewhere | Silent | None:
+    """What is at the stored location of the node of ``local``; None: the node, or unknown."""
     own = nodes.find_node_info(local, queue)
     if own is None:
         return None
@@ -131,19 +172,23 @@ def find(local: Connection, queue: str, reaching: Callable[[str], str]) -> Copie
     if own.name not in known:
         return None
     if local in _SILENT:
-        return None
+        return _SILENT[local]
     try:
         place = reaching(known[own.name])
         if leads_to_same(parsed(with_environment(place, os.environ)), parsed(local.info.dsn)):
             return None
         with stored_location(place) as there:
-            found = beside(local, there, queue, own.name, known)
-    except NodeUnreachable:
-        _SILENT.add(local)
+            return beside(local, there, queue, own.name, known)
+    except NodeUnreachable as error:
+        _SILENT[local] = Silent(own.name, error.message)
+        return _SILENT[local]
+    except (AccessDenied, NotSecured, BadOption):
+        # It is the access of this program that is to be mended.
         return None
+    except UsageError as error:
+        return Silent(own.name, error.message)
     except (LondisteError, psycopg.Error):
         return None
-    return found if isinstance(found, Copied) else None
 
 
 @contextmanager

@@ -29,6 +29,7 @@ from londiste.cascade.own_consumers import GRAVESTONE
 from londiste.cascade.switching.cluster_state import (
     ClusterState,
     Warn,
+    refuse_astray,
     refuse_leaf,
     refuse_replaced,
 )
@@ -283,6 +284,7 @@ def _check(scene: ClusterState, info: NodeInfo, new: str, ignoring: str | None =
         )
     provider = scene.info(new)
     refuse_leaf(provider, "it cannot be a provider")
+    refuse_astray(scene, new)
     begun = scene.operations.get(info.name)
     undo = f"; or undo the unfinished change: {begun.command()} --rollback" if begun else ""
     refuse_replaced(scene, new, "events that it has taken since then are on no other node", undo)

@@ -7,6 +7,7 @@ done.  So its plan is built from what it sees under the lock, and it stops when 
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 
 from londiste.cascade.switching.cluster_state import ClusterState, look
 from londiste.errors import NodeBusy, TransientError
@@ -37,7 +38,7 @@ def lock(sites: Connections, seen: ClusterState, extra: str) -> ClusterState:
             detail="nothing was changed by this command",
             hint="check londiste status, then repeat the command",
         )
-    return now
+    return replace(now, astray=seen.astray)
 
 
 def differences(before: ClusterState, now: ClusterState) -> list[str]:

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 
 from londiste.cascade import copied_database, topology
 from londiste.cascade import sqlapi as nodes
+from londiste.cascade.copied_database import Elsewhere, Silent
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.cascade.switching import operation_log
 from londiste.cascade.switching.operation_log import Operation
 from londiste.cascade.switching.steps.notes import NodeAddress
-from londiste.cascade.topology import Asker, Silent, Topology
+from londiste.cascade.topology import Asker, Topology
 from londiste.db.names import argument, word
 from londiste.errors import NodeUnreachable, StateError, UnknownNode
 from londiste.orchestration.connections import Connections
@@ -24,11 +25,14 @@ class ClusterState:
 
     places -- address of each node.
     operations -- unfinished changes, by the node that has them recorded; of nodes that answer.
+    astray -- why the stored location of the node that was asked does not lead to it, if so.  The
+        others are asked by their locations.
     """
 
     topology: Topology
     places: Mapping[str, NodeAddress]
     operations: Mapping[str, Operation] = field(default_factory=dict)
+    astray: Elsewhere | Silent | None = None
 
     @property
     def queue(self) -> str:
@@ -126,16 +130,18 @@ class ClusterState:
 
 
 def look(
-    sites: Connections, dsn: str, queue: str, extra: str, *, silent: Silent | None = None
+    sites: Connections, dsn: str, queue: str, extra: str, *, silent: topology.Silent | None = None
 ) -> ClusterState:
     """Asks all nodes.  Raises UnknownNode when ``dsn`` is no node, NodeUnreachable.
 
-    silent -- of a second look: nodes that did not answer a moment ago are not asked again.
+    silent -- of a second look: nodes that did not answer a moment ago are not asked again, nor is
+        the stored location of this one.
 
     The first look raises StateError in a copy of a node's database.
     """
+    astray = None
     if silent is None:
-        copied_database.refuse(sites.at(dsn), queue, sites.reach)
+        astray = copied_database.refuse(sites.at(dsn), queue, sites.reach)
     with sites.answering(topology.ANSWER_SECONDS + 2):
         told = topology.read(sites.at(dsn), queue, extra=extra, silent=silent or {})
     seen = _given_up(sites, _as_the_root_knows(sites, told, extra))
@@ -151,7 +157,7 @@ def look(
         found = operation_log.find(sites.at(places[name].dsn), queue)
         if found is not None:
             operations[name] = found
-    return ClusterState(seen, places, operations)
+    return ClusterState(seen, places, operations, astray)
 
 
 def _as_the_root_knows(sites: Connections, seen: Topology, extra: str) -> Topology:
@@ -210,6 +216,19 @@ def refuse_replaced(scene: ClusterState, name: str, detail: str = "", way: str =
             detail=detail,
             hint=f"first rejoin it as a branch: londiste resurrect --node {word(name)}{way}",
         )
+
+
+def refuse_astray(scene: ClusterState, name: str) -> None:
+    """Raises StateError for a new provider that others do not reach at its stored location."""
+    found = scene.astray
+    if found is None or name != scene.topology.local:
+        return
+    unsure = "; or --nocheck if only other hosts can use it" if isinstance(found, Silent) else ""
+    raise StateError(
+        found.what,
+        detail="nodes that read from it could not reach it; nothing was changed",
+        hint=found.do + unsure,
+    )
 
 
 def refuse_leaf(info: NodeInfo, what: str) -> None:

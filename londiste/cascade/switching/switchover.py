@@ -28,7 +28,12 @@ from londiste.cascade import create_hint
 from londiste.cascade.fencing import combined_anew
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.cascade.switching import change_provider, operation_log
-from londiste.cascade.switching.cluster_state import ClusterState, Warn, refuse_leaf
+from londiste.cascade.switching.cluster_state import (
+    ClusterState,
+    Warn,
+    refuse_astray,
+    refuse_leaf,
+)
 from londiste.cascade.switching.operation_log import Operation, OperationKind
 from londiste.cascade.switching.steps.notes import Begin, Cancel, End, NodeAddress, Ticket
 from londiste.cascade.switching.steps.readers import Subscribe, Unsubscribe
@@ -120,8 +125,10 @@ def prepare(
     if noted is None and target.type is NodeType.ROOT:
         _refuse_closed(sites, scene, target)
         return None
-    if noted is not None and target.type is not NodeType.ROOT:
-        refuse_overtaken(scene, noted)
+    if target.type is not NodeType.ROOT:
+        if noted is not None:
+            refuse_overtaken(scene, noted)
+        refuse_astray(scene, new)
     old = scene.info(noted.node if noted is not None else scene.root().name)
     _refuse_others(scene, old, target, noted)
     ticket = Ticket(noted.token if noted is not None else None)
@@ -162,7 +169,11 @@ def prepare(
     ]
     if old.target_for:
         begin.append(AnnounceBeforeClosing(old.name, there.dsn, queue))
-    before += [*begin, CatchUp(here, there, queue, timeout)]
+    before += [
+        change_provider.known_at(scene, old.name, new),
+        *begin,
+        CatchUp(here, there, queue, timeout),
+    ]
     closing: list[Step] = [
         CloseRoot(there, queue, ticket),
         WaitTick(here, queue, last_tick, block, f"the last tick of {old.name}"),

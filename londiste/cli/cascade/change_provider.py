@@ -8,7 +8,13 @@ from londiste.cascade.switching import change_provider as moving
 from londiste.cascade.switching import failover, move_consumer
 from londiste.cascade.switching.cluster_state import ClusterState
 from londiste.cli import options, output
-from londiste.cli.cascade.common import cluster_state, finish, rollback_option, timeout_option
+from londiste.cli.cascade.common import (
+    cluster_state,
+    finish,
+    nocheck_option,
+    rollback_option,
+    timeout_option,
+)
 from londiste.cli.plan_output import sites
 from londiste.errors import BadOption
 from londiste.orchestration.connections import Connections
@@ -32,6 +38,7 @@ _allow_resync = options.flag(
 )
 @timeout_option
 @_allow_resync
+@nocheck_option
 @rollback_option
 @options.changes
 def change_provider(
@@ -41,6 +48,7 @@ def change_provider(
     consumer: str | None,
     timeout: float,
     allow_resync: bool,
+    nocheck: bool,
     rollback: bool,
     how: options.Execution,
 ) -> None:
@@ -52,7 +60,7 @@ def change_provider(
     """
     settings = context.settings(NodeSettings)
     with sites(settings, bounded=True) as where:
-        scene = cluster_state(where, settings, explain=how.explain)
+        scene = cluster_state(where, settings, explain=how.explain, nocheck=nocheck)
         name = node or scene.topology.local
         if consumer is not None:
             if rollback or allow_resync:

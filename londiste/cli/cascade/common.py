@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import click
 
@@ -25,16 +26,27 @@ block_option = options.seconds(
 all_option = click.option(
     "--all", "move_all", is_flag=True, help="Switch the other subscribers of the old node, too."
 )
+nocheck_option = click.option(
+    "--nocheck",
+    is_flag=True,
+    help="Skip the check that the stored location of the new provider leads to it.",
+)
 rollback_option = click.option("--rollback", is_flag=True, help="Undo an unfinished change.")
 
 
-def cluster_state(where: Connections, settings: NodeSettings, *, explain: bool) -> ClusterState:
+def cluster_state(
+    where: Connections, settings: NodeSettings, *, explain: bool, nocheck: bool = False
+) -> ClusterState:
     """The nodes as the node of the settings knows them, and as they answer.
 
     They are locked for the command, unless it only explains.  Raises NodeBusy.
+
+    nocheck -- the node may become a provider although its stored location does not answer.
     """
     extra = settings.remote_extra_connstr
     seen = look(where, settings.db, settings.queue_name, extra)
+    if nocheck:
+        seen = replace(seen, astray=None)
     return seen if explain else lock(where, seen, extra)
 
 

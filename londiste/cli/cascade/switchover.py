@@ -14,6 +14,7 @@ from londiste.cli.cascade.common import (
     block_option,
     cluster_state,
     finish,
+    nocheck_option,
     rollback_option,
     timeout_option,
 )
@@ -38,6 +39,7 @@ _allow_data_loss = options.flag(
 @timeout_option
 @block_option
 @_allow_data_loss
+@nocheck_option
 @rollback_option
 @options.changes
 def switchover_(
@@ -47,6 +49,7 @@ def switchover_(
     timeout: float,
     block: float,
     allow_data_loss: bool,
+    nocheck: bool,
     rollback: bool,
     how: options.Execution,
 ) -> None:
@@ -58,7 +61,7 @@ def switchover_(
     """
     settings = context.settings(NodeSettings)
     with sites(settings, bounded=True) as where:
-        scene = cluster_state(where, settings, explain=how.explain)
+        scene = cluster_state(where, settings, explain=how.explain, nocheck=nocheck)
         name = new or scene.topology.local
         if rollback:
             roll_back(where, scene, name, how)

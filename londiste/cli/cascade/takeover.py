@@ -15,6 +15,7 @@ from londiste.cli.cascade.common import (
     block_option,
     cluster_state,
     finish,
+    nocheck_option,
     rollback_option,
     timeout_option,
 )
@@ -86,6 +87,7 @@ _accept_loss = click.option(
 @block_option
 @_force
 @_accept_loss
+@nocheck_option
 @rollback_option
 @options.changes
 def takeover(
@@ -102,6 +104,7 @@ def takeover(
     block: float,
     force: bool,
     accept_loss: bool,
+    nocheck: bool,
     rollback: bool,
     how: options.Execution,
 ) -> None:
@@ -121,7 +124,7 @@ def takeover(
     settings = context.settings(NodeSettings)
     incomplete, resync = allow_data_loss or force, allow_resync or force
     with sites(settings, bounded=True) as where:
-        scene = cluster_state(where, settings, explain=how.explain)
+        scene = cluster_state(where, settings, explain=how.explain, nocheck=nocheck)
         name = new or scene.topology.local
         nothing = f"node {name} has already replaced {old}, nothing to do"
         gone = dead or dead_root or dead_branch

@@ -1,4 +1,4 @@
-"""A change to a provider with another history is refused before its first step."""
+"""A provider with another history, or that others do not reach, is refused before any step."""
 
 from __future__ import annotations
 
@@ -107,3 +107,41 @@ def test_a_change_that_is_refused_when_the_worker_is_paused_is_undone(line: Line
     assert line.here(leaf, "pause", "--timeout", "0").code == 0
     assert _change(line, leaf, "--timeout", "0").code == 3
     assert (leaf.database.value(PAUSED), leaf.database.value(RECORDS)) == (True, 0)
+
+
+def _located(nodes: tuple[LineNode, ...], name: str, location: str) -> None:
+    for node in nodes:
+        node.database.execute(
+            "select pgq_node.register_location(%s, %s, %s, false)", QUEUE, name, location
+        )
+
+
+def test_a_provider_that_its_stored_location_does_not_lead_to_is_refused(line: Line) -> None:
+    nodes = root, branch, leaf = _cascade(line)
+    change = ("change-provider", "--node", "leaf", "--provider", "root", "--timeout", "0")
+    switch = ("switchover", "--timeout", "0", "--block", "0")
+    nocheck = "; or --nocheck if only other hosts can use it"
+    for node, call in ((branch, switch), (root, change)):
+        for location, found, way in (
+            ("host=127.0.0.1 port=1 dbname=gone", "does not answer", nocheck),
+            (leaf.database.dsn, "leads to node leaf", ""),
+        ):
+            _located(nodes, node.name, location)
+            refused = line.here(node, *call)
+            assert refused.code == 3, str(refused)
+            assert refused.err.startswith(f"error: node {node.name}: its stored location {found}")
+            assert f"hint: londiste move-node {node.name} CONNECTION{way}\n" in refused.err
+            assert all(one.database.value(RECORDS) == 0 for one in nodes)
+            assert leaf.database.value(PAUSED) is False
+        shown = line.here(node, *call, "--nocheck", "--dry-run")
+        assert shown.code == 0, str(shown)
+        _located(nodes, node.name, node.database.dsn)
+
+
+def test_the_old_root_learns_where_the_new_one_is(line: Line) -> None:
+    root, branch, _leaf = _cascade(line)
+    _located((root,), "branch", "host=127.0.0.1 port=1 dbname=gone")
+    shown = line.here(branch, "switchover", "--dry-run")
+    assert shown.code == 0, str(shown)
+    steps = shown.out.splitlines()
+    assert any("root: register location of branch" in step for step in steps[:1]), str(shown)
