@@ -25,6 +25,8 @@ _RAISING = {"exec_stmt_raise", "exec_stmt_assert", "PLy_output", "PLy_elog_impl"
 REPLICA_ROLE = "session_replication_role"
 #: Attribute of an error: the user of its session.
 _USER = "londiste_user"
+#: The same: the owner of our function that has failed; the table of which another role is needed.
+_ACTING, _TABLE = "londiste_acting", "londiste_table"
 #: Our statement that makes or removes such a function: a statement of no owner.
 _MAKES_IT = re.compile(
     r"(?:(?:alter|create|on) function|drop function if exists) londiste_apply\.write_as_"
@@ -117,6 +119,34 @@ def remember_user(error: psycopg.Error, user: str) -> None:
     vars(error)[_USER] = user
 
 
+def functions(error: psycopg.Error) -> list[str]:
+    """Pure: the functions in which the server has missed a right, innermost first.
+
+    None where a function raises the error: it is about the user of the session.
+    """
+    raised = error.diag.source_function in _RAISING
+    return [] if raised else _FUNCTION.findall(error.diag.context or "")
+
+
+def unowned(error: psycopg.Error) -> str:
+    """Pure: the name, without a schema, of the table whose owner the statement needs; or ''."""
+    found = _NOT_OWNER.fullmatch(error.diag.message_primary or "")
+    return found[2] if found and found[1] in ("table ", "relation ") else ""
+
+
+def remember_acting(error: psycopg.Error, role: str | None, table: str, owner: str) -> None:
+    """Keeps whose rights were missing.
+
+    role -- the owner of our function, with whose rights it has run; None: the user had to have
+        them.
+    table -- that of ``unowned`` with its schema; '' if unknown.  owner -- its owner.
+    """
+    if role is not None:
+        vars(error)[_USER] = vars(error)[_ACTING] = role
+    if table:
+        vars(error)[_TABLE] = (table, owner)
+
+
 def grantee(error: psycopg.Error, otherwise: str = "the user") -> str:
     """The user to whom a right must be granted, for SQL; ``otherwise`` where nobody knows."""
     user = vars(error).get(_USER)
@@ -176,7 +206,14 @@ def rights_hint(error: psycopg.Error, written: str = "") -> str:
             " before PostgreSQL 15: londiste doctor prints what is missing"
         )
     # It names the function or table, but not its schema: it may be one of the user.
-    return _without_our_roles(error, message, user, written) or (
+    if hint := _without_our_roles(error, message, user, written):
+        return hint
+    if _ACTING in vars(error):
+        return (
+            f"as an administrator: grant the missing privilege to {user}, with whose rights the"
+            " functions of Londiste run"
+        )
+    return (
         f"grant the missing privilege; for what Londiste has installed: grant londiste_writer to"
         f" {user}, if it is that of commands and daemons (pgq_admin if only queues are installed),"
         " pgq_writer of a producer, or of a consumer with its position or marks in this database,"
@@ -184,6 +221,10 @@ def rights_hint(error: psycopg.Error, written: str = "") -> str:
         f" does not inherit its rights: grant londiste_writer to {user} with inherit true; before"
         f" PostgreSQL 16: alter role {user} inherit"
     )
+
+
+def _owned(table: str, owner: str, user: str) -> str:
+    return f"grant {identifier(owner)} to {user}; or alter table {table} owner to {user}"
 
 
 def _owner_hint(what: str, user: str) -> str:
@@ -200,7 +241,10 @@ def _without_our_roles(error: psycopg.Error, message: str, user: str, written: s
     table = message.removeprefix("permission denied for table ")
     if table != message and written.endswith(f'."{table}"'):
         return _owner_hint(f"table {written}", user)
-    if found := _NOT_OWNER.fullmatch(message):
+    if (found := _NOT_OWNER.fullmatch(message)) and _TABLE in vars(error):
+        table, owner = vars(error)[_TABLE]
+        return f"as an administrator: {_owned(table, owner, user)}"
+    if found:
         return _owner_hint(found[1].replace("relation", "table") + found[2], user)
     if (found := _NO_SET.fullmatch(message)) and _OWNER_FUNCTION in (error.diag.context or ""):
         more = " with set true" if "SET" in found[1] else ""

@@ -19,7 +19,7 @@ from londiste.db.sessions.settings import SERVER_GIVES_UP_MS
 from londiste.db.sql_files import query as query
 from londiste.db.sql_files import sql_root as sql_root
 from londiste.dsn import place_of
-from londiste.error_origin import REPLICA_ROLE
+from londiste.error_origin import REPLICA_ROLE, functions, remember_acting, unowned
 from londiste.error_values import Values
 from londiste.errors import (
     AccessDenied,
@@ -74,6 +74,8 @@ def translation(
 ) -> LondisteError:
     """The error of the driver as a LondisteError; arguments as of ``translated``."""
     where = at if isinstance(at, str) else whereabouts(at)
+    if isinstance(error, psycopg.errors.InsufficientPrivilege) and not isinstance(at, str):
+        _name_acting(error, at)
     ours = from_database(error, where=where, values=values)
     if not isinstance(at, str):
         _name(ours, at)
@@ -88,6 +90,19 @@ def _name(error: LondisteError, conn: Connection) -> None:
         error.say_more("", hint=no_role(conn).hint)
     elif isinstance(error, InstallError) and error.hint.endswith(": londiste install"):
         error.say_more("", hint=f"londiste install --db {shlex.quote(place_of(conn.info.dsn))}")
+
+
+def _name_acting(error: psycopg.Error, conn: Connection) -> None:
+    """Finds whose rights were missing, for the hint; arguments as of ``name_holder``."""
+    ran, table, location = functions(error), unowned(error), dsn_of(conn)
+    if not location or not (ran or table) or REPLICA_ROLE in str(error):
+        return
+    with contextlib.suppress(LondisteError, psycopg.Error):
+        with session(location, name="londiste rights", autocommit=True, answer_seconds=10) as other:
+            sql = query("acting_role")
+            row = other.execute(sql, {"functions": ran, "relation": table}).fetchone()
+        if row is not None:
+            remember_acting(error, row[0], row[1] or "", row[2] or "")
 
 
 def name_holder(error: LockTimeout, conn: Connection, key: AdvisoryKey | None) -> None:

@@ -27,9 +27,11 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade.commands import location_check, node_name, queue_settings
 from londiste.cascade.commands.upstream import Upstream, upstream
 from londiste.cascade.model import Member, NodeInfo, NodeType
+from londiste.cascade.switching import operation_log
+from londiste.cascade.switching.operation_log import OperationKind
 from londiste.db.connection import describe_dsn, masked
 from londiste.db.names import argument, word
-from londiste.errors import BadOption, LondisteError, StateError, UsageError
+from londiste.errors import BadOption, LondisteError, NodeBusy, StateError, UsageError
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import NodeStep, Step
 from londiste.pgq import position_check, queues
@@ -138,6 +140,7 @@ def _below(
             f"node {node.name} exists already, with provider {existing.provider}",
             hint=f"give the connection string of {existing.provider} to --provider",
         )
+    _refuse_unfinished_drop(sites, node, way)
     if existing is None:
         _refuse_taken_names(sites, node, way)
     locations = {m.name: m for m in way.members}
@@ -158,6 +161,19 @@ def _below(
         RegisterLocations(node.name, node.dsn, node.queue, tuple(locations.values())),
         CreateNode(node, way.provider.name, provider),
     ]
+
+
+def _refuse_unfinished_drop(sites: Connections, node: NewNode, way: Upstream) -> None:
+    """Raises NodeBusy while a node of this name is being dropped."""
+    for at, dsn in ((way.root.name, way.root_dsn), (way.provider.name, way.provider_dsn)):
+        noted = operation_log.find(sites.at(dsn), node.queue)
+        if noted is None or (noted.kind, noted.node) != (OperationKind.DROP_NODE, node.name):
+            continue
+        raise NodeBusy(
+            f"node {at}: {noted.describe()} is under way",
+            detail="the rest of it would drop the new node",
+            hint=f"finish it, with the settings of {at}: {noted.command()}",
+        )
 
 
 def _refuse_taken_names(sites: Connections, node: NewNode, way: Upstream) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from londiste.cascade import sqlapi as nodes
@@ -17,11 +17,13 @@ from londiste.cascade.switching.operation_log import OperationKind
 from londiste.cascade.switching.steps.notes import AtNode, Begin, NodeAddress, Ticket
 from londiste.db.connection import Connection
 from londiste.db.names import argument, word
-from londiste.errors import LondisteError, NodeUnreachable, StateError
+from londiste.db.queries import records
+from londiste.errors import AccessDenied, LondisteError, NodeUnreachable, StateError
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.lock_retry import retry_locked
 from londiste.orchestration.steps import Step
 from londiste.pgq import batches, consumers, counting, queues, spark_epochs
+from londiste.wording import identifier, shortened
 
 
 def drop(
@@ -45,7 +47,7 @@ def drop(
 
     Raises UnknownNode; StateError while others read from it, consumers or sinks have a position
     there, or a change is under way in which it takes part; NodeUnreachable without ``force``, also
-    for nodes that read from it.
+    for nodes that read from it; AccessDenied if the triggers of its tables cannot be dropped.
     """
     noted = {
         at: Ticket(o.token)
@@ -107,6 +109,8 @@ def drop(
         _refuse_readers(sites.at(place.dsn), scene.queue, name)
         if not noted:
             _refuse_keeper(sites, scene, name)
+    if view.info is not None:
+        refuse_rights(name, _tables_of_others(sites.at(place.dsn), scene.queue))
     others = [scene.place(n.name) for n in scene.listening() if n.name != name]
     roots = [p for p in others if p.name in scene.topology.roots]
     rest = [p for p in others if p.name not in scene.topology.roots]
@@ -134,6 +138,43 @@ def drop(
     inside = tuple(forget) if name == scene.topology.local else ()
     itself = [DropNode(place, scene.queue, name, inside=inside)] if view.info is not None else []
     return [*steps, *itself, *forget]
+
+
+@dataclass(frozen=True)
+class TableOfOther:
+    """A table whose triggers the drop may not drop.
+
+    role -- with whose rights the node is dropped; owns -- it has those of the owner.
+    """
+
+    name: str
+    schema: str
+    owner: str
+    role: str
+    owns: bool
+
+
+def _tables_of_others(conn: Connection, queue: str) -> list[TableOfOther]:
+    return records(conn, TableOfOther, "tables_of_others", queue=queue)
+
+
+def refuse_rights(node: str, found: Sequence[TableOfOther]) -> None:
+    """Pure: raises AccessDenied if the drop of a node would be refused for these tables."""
+    if not found:
+        return
+    role = found[0].role
+    grants = [
+        f"grant usage on schema {identifier(table.schema)} to {identifier(role)}"
+        if table.owns
+        else f"grant {identifier(table.owner)} to {identifier(role)}"
+        for table in found
+    ]
+    raise AccessDenied(
+        f"node {node}: role {role}, with whose rights it is dropped, may not drop the triggers of"
+        f" {shortened([table.name for table in found])}",
+        detail="the role owns the SQL of Londiste there; nothing was changed",
+        hint=f"as an administrator there: {'; '.join(dict.fromkeys(grants))}",
+    )
 
 
 def _next_provider(scene: ClusterState, name: str) -> str:

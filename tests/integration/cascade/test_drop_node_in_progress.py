@@ -7,15 +7,20 @@ import threading
 
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
+from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType
 from londiste.cascade.switching import drop_node
 from londiste.cascade.switching.cluster_state import look
+from londiste.db.connection import connect
+from londiste.errors import AccessDenied
 from londiste.install import locks
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import execute, remaining
 from tests.fixtures.cascade import QUEUE, CommandLine, Node, Nodes, silent, takes_events
 from tests.fixtures.cluster import Database
+from tests.fixtures.owners import OWNER, make_owner
 from tests.support.servers.kept_nodes import kept_nodes
 from tests.support.waiting import wait_for
 
@@ -216,3 +221,81 @@ def test_a_branch_below_a_silent_root_names_no_takeover_of_itself(
     with silent(root):
         refused = londiste(one.db, "drop-node", "one")
         assert "londiste change-provider --node leaf --provider two" in refused.err
+
+
+SQL_OWNER = "londiste_test_repl"
+
+#: The SQL belongs to a role that owns no table.
+_INSTALLED_BY = f"""
+    do $$
+    declare
+        v_what text;
+    begin
+        if to_regrole('{SQL_OWNER}') is null then
+            create role {SQL_OWNER} nologin;
+        end if;
+        for v_what in
+            select format('function %s', p.oid::regprocedure) from pg_proc p
+            where p.pronamespace::regnamespace::text in ('pgq', 'pgq_node', 'londiste')
+            union all
+            select format('table %s', c.oid::regclass) from pg_class c
+            where c.relnamespace::regnamespace::text in ('pgq', 'pgq_node', 'londiste')
+                and c.relkind = 'r'
+            union all
+            select format('schema %s', n) from unnest(array['pgq', 'pgq_node', 'londiste']) n
+        loop
+            execute format('alter %s owner to {SQL_OWNER}', v_what);
+        end loop;
+    end;
+    $$
+"""
+
+
+def test_a_node_whose_tables_the_owner_of_the_sql_may_not_alter_is_not_dropped(
+    three: tuple[Node, Node, Node], londiste: CommandLine
+) -> None:
+    root, _, leaf = three
+    for node in (root, leaf):
+        make_owner(node.db)
+        node.db.execute(f"create schema app authorization {OWNER}")
+        node.db.execute("create table app.t (i int primary key)")
+        node.db.execute(f"alter table app.t owner to {OWNER}")
+        added = londiste(node.db, "add-table", "app.t", "--expect-sync")
+        assert added.code == 0, added.err
+    leaf.db.execute(_INSTALLED_BY)
+    root.db.execute(f"alter role {OWNER} login; grant londiste_writer to {OWNER}")
+    drop = ("--set", f"remote_extra_connstr=user={OWNER}", "drop-node", "leaf")
+    usage, owner = f'usage on schema "app" to "{SQL_OWNER}"', f'"{OWNER}" to "{SQL_OWNER}"'
+    try:
+        # The function itself names one right after the other, and whose they are.
+        with connect(make_conninfo(leaf.dsn, user=OWNER), name="test", autocommit=True) as conn:
+            for right in (usage, owner):
+                refused = londiste(root.db, *drop)
+                assert refused.code == 2, refused.err
+                assert "may not drop the triggers of app.t\n" in refused.err
+                assert f"hint: as an administrator there: grant {owner}\n" in refused.err
+                assert root.db.execute(NOTES) == []
+                with pytest.raises(AccessDenied) as told, conn.transaction():
+                    nodes.drop_node(conn, QUEUE, "leaf")
+                assert told.value.hint.startswith(f"as an administrator: grant {right}; ")
+                leaf.db.execute(f"grant {right}")
+        done = londiste(root.db, *drop)
+        assert done.code == 0, done.err
+    finally:
+        root.db.execute(f"alter role {OWNER} nologin; revoke {OWNER} from {SQL_OWNER}")
+
+
+def test_a_name_whose_drop_is_under_way_is_not_taken(
+    three: tuple[Node, Node, Node], londiste: CommandLine
+) -> None:
+    root, _, leaf = three
+    for _ in range(2):
+        _one_step(root)
+    again = londiste(leaf.db, "create-leaf", "leaf", f"--provider={root.dsn}")
+    assert again.code == 3, again.err
+    assert "error: node root: the drop of node leaf, started by " in again.err
+    assert again.err.endswith(
+        "hint: finish it, with the settings of root: londiste drop-node leaf\n"
+    )
+    assert londiste(root.db, "drop-node", "leaf").code == 0
+    assert londiste(leaf.db, "create-leaf", "leaf", f"--provider={root.dsn}").code == 0
