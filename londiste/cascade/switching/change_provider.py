@@ -32,8 +32,9 @@ from londiste.cascade.switching.cluster_state import (
     refuse_astray,
     refuse_leaf,
     refuse_replaced,
+    without_end,
 )
-from londiste.cascade.switching.operation_log import Operation, OperationKind
+from londiste.cascade.switching.operation_log import OperationKind
 from londiste.cascade.switching.steps.notes import Begin, End, Ticket
 from londiste.cascade.switching.steps.readers import (
     ChangeProvider,
@@ -133,25 +134,6 @@ def change_provider(
 def _undo(name: str, new: str) -> str:
     """The command that undoes a change of provider that has begun."""
     return f"londiste change-provider --node {argument(name)} --provider {argument(new)} --rollback"
-
-
-def without_end(scene: ClusterState, name: str, wanted: str = "") -> Operation | None:
-    """The unfinished change at ``name``, of its provider or of that of a consumer, that has no end.
-
-    It can be neither finished nor undone: its old and its new provider do not answer, are marked as
-    failed, or are dropped.
-
-    wanted -- a third provider, which replaces both.
-    """
-    noted = scene.operations.get(name)
-    kinds = (OperationKind.CHANGE_PROVIDER, OperationKind.MOVE_CONSUMER)
-    if noted is None or noted.kind not in kinds or wanted in (noted.new, noted.from_node):
-        return None
-    for provider in {noted.new, noted.from_node or noted.new}:
-        view = scene.topology.views.get(provider)
-        if view is not None and view.info is not None and not view.member.dead:
-            return None
-    return noted
 
 
 def rollback(

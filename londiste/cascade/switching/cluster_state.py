@@ -10,7 +10,7 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade.copied_database import Elsewhere, Silent
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.cascade.switching import operation_log
-from londiste.cascade.switching.operation_log import Operation
+from londiste.cascade.switching.operation_log import Operation, OperationKind
 from londiste.cascade.switching.steps.notes import NodeAddress
 from londiste.cascade.topology import Asker, Topology
 from londiste.db.names import argument, word
@@ -199,6 +199,25 @@ def _given_up(sites: Connections, seen: Topology) -> Topology:
         for name, view in seen.views.items()
     }
     return Topology(seen.queue, seen.local, views)
+
+
+def without_end(scene: ClusterState, name: str, wanted: str = "") -> Operation | None:
+    """The unfinished change at ``name``, of its provider or of that of a consumer, that has no end.
+
+    It can be neither finished nor undone: its old and its new provider do not answer, are marked as
+    failed, or are dropped.
+
+    wanted -- a third provider, which replaces both.
+    """
+    noted = scene.operations.get(name)
+    kinds = (OperationKind.CHANGE_PROVIDER, OperationKind.MOVE_CONSUMER)
+    if noted is None or noted.kind not in kinds or wanted in (noted.new, noted.from_node):
+        return None
+    for provider in {noted.new, noted.from_node or noted.new}:
+        view = scene.topology.views.get(provider)
+        if view is not None and view.info is not None and not view.member.dead:
+            return None
+    return noted
 
 
 #: Where warnings go.

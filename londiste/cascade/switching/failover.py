@@ -17,7 +17,7 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.cascade.own_consumers import GRAVESTONE
 from londiste.cascade.switching import change_provider, move_consumer, operation_log
-from londiste.cascade.switching.cluster_state import ClusterState, Warn, refuse_leaf
+from londiste.cascade.switching.cluster_state import ClusterState, Warn, refuse_leaf, without_end
 from londiste.cascade.switching.operation_log import OperationKind
 from londiste.cascade.switching.steps.notes import (
     AtNode,
@@ -238,7 +238,7 @@ def takeover_root(
     queue, target, here = scene.queue, scene.info(new), scene.place(new)
     scene.place(lost)
     refuse_leaf(target, "it cannot become the root")
-    noted, stale = scene.operations.get(new), change_provider.without_end(scene, new)
+    noted, stale = scene.operations.get(new), without_end(scene, new)
     if stale is not None:
         noted = None
     if noted is not None and noted.node != lost:

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import CascadedConsumer, NodeInfo
-from londiste.cascade.switching.change_provider import known_at, without_end
-from londiste.cascade.switching.cluster_state import ClusterState, Warn, refuse_leaf
+from londiste.cascade.switching.change_provider import known_at
+from londiste.cascade.switching.cluster_state import ClusterState, Warn, refuse_leaf, without_end
 from londiste.cascade.switching.operation_log import OperationKind
 from londiste.cascade.switching.steps.notes import AtNode, Begin, End, NodeAddress, Ticket
 from londiste.cascade.switching.steps.readers import ChangeProvider, other_history

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import click
 
-from londiste.cascade.switching import change_provider, failover, takeover_live
-from londiste.cascade.switching.cluster_state import ClusterState
+from londiste.cascade.switching import failover, takeover_live
+from londiste.cascade.switching.cluster_state import ClusterState, without_end
 from londiste.cascade.switching.operation_log import OperationKind
 from londiste.cli import options, output
 from londiste.cli.cascade.common import (
@@ -208,7 +208,7 @@ def _check_successor(
 ) -> None:
     """Checks the new root, also after an interruption: tables may have been removed since."""
     noted = scene.operations.get(new)
-    if noted is not None and noted == change_provider.without_end(scene, new):
+    if noted is not None and noted == without_end(scene, new):
         noted = None
     begun = noted is not None and (noted.kind, noted.node) == (OperationKind.TAKEOVER, lost_root)
     if new in scene.topology.roots or (noted is not None and not begun):
