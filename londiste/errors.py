@@ -171,11 +171,11 @@ class ApplyError:
         several sources; unproven: a control event without proof of an entitled writer; other: the
         event itself is invalid.
     row -- of a packed event, from 1; 0: the event has one.
+    keyed -- why a delete has its key alone, as ``partitions.KEY_ALONE`` has it; else ''.
     table -- as the event names it; dest -- the target table; '' if unknown, then the event cannot
         be skipped, unless it is unproven.
     op -- insert, update, delete or truncate.
-    image -- of the row, as the event has it; here -- the target row, as JSON; None: there is none,
-        or it was not read.
+    image -- of the row, as the event has it; here -- the target row, as JSON; None: none was read.
     """
 
     kind: str = "other"
@@ -184,6 +184,7 @@ class ApplyError:
     dest: str = ""
     op: str = ""
     key: tuple[str, ...] = ()
+    keyed: str = ""
     image: Mapping[str, str | None] = field(default_factory=dict, repr=False)
     here: str | None = field(default=None, repr=False)
     statement: str = ""

@@ -19,17 +19,20 @@ from londiste.changes.decode import decode_all
 from londiste.changes.types import Op, RowChange, Truncate
 from londiste.db import catalog
 from londiste.db.connection import Connection
-from londiste.db.names import TableName, argument
+from londiste.db.names import TableName
 from londiste.errors import ApplyError, BadOption, EventError
 from londiste.handlers.base import Handler, TableRules, option
 from londiste.handlers.event_actions import At, EventWork, SkippedRows, partial
 from londiste.handlers.partitions import (
     CREATE_PARTITION,
+    KEY_ALONE,
     Made,
     Partitioning,
     Period,
+    key_alone,
     utc,
     without_partition,
+    without_time,
 )
 from londiste.handlers.placing import CopiedRows, Placing
 from londiste.pgq.types import Event
@@ -276,25 +279,19 @@ class Dispatching(EventWork):
             case PartMode.CURRENT:
                 return datetime.now(UTC)
         text = change.image.get(self.part_field)
-        way = "give such rows a time on the root; or skip this one:"
-        if change.op is Op.DELETE:
-            way = (
-                "capture the table by row, so that DELETE events contain it: on the root"
-                f" londiste change-form {argument(change.table)} row; or skip deletes:"
-                " event_types=I,U; for a changed key, delete the former row here, then:"
-            )
         try:
             return utc(datetime.fromisoformat(text or ""))
         except (ValueError, OverflowError):
             why, detail = without_partition(self.part_field, text or "")
+            keyed = key_alone(change, self.part_field)
+            op, key = change.op.name.lower(), self._key(change.key)
+            found = ApplyError("value", change.row, str(change.table), op=op, key=key, keyed=keyed)
             raise EventError(
                 f"event {event.id}: table {change.table}: {why}",
-                detail=f"it selects the partition, and {detail}",
-                hint=f"{way} londiste events skip {change.address}",
+                detail=f"it selects the partition, and {detail}{KEY_ALONE[keyed]}",
+                hint=without_time(change, keyed),
                 event_id=event.id,
-                finding=ApplyError(
-                    "value", change.row, str(change.table), op=change.op.name.lower()
-                ),
+                finding=found,
             ) from None
 
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import psycopg
 
-from londiste.changes.types import RowChange
+from londiste.changes.types import Op, RowChange
 from londiste.db import call, owner
 from londiste.db.connection import Connection, describe_dsn
-from londiste.db.names import MAX_IDENTIFIER_BYTES, TableName, quote
+from londiste.db.names import MAX_IDENTIFIER_BYTES, TableName, argument, quote
 from londiste.db.queries import query, translated
 from londiste.errors import (
     ApplyError,
@@ -330,6 +330,45 @@ def without_partition(column: str, text: str) -> tuple[str, str]:
         why = f"the time in column {column} is outside of the years 1 to 9999"
         return why, "has none there"
     return f"no time in column {column}", "is missing, NULL or no date"
+
+
+#: Why a DELETE contains its key and no time, as ``ApplyError.keyed`` has it.
+KEY_ALONE = {
+    "": "",
+    "statement": "; the table is captured by statement, so DELETE events contain the key alone",
+    "state": "; the key of the row was changed, or a trigger or foreign key deleted it, so the"
+    " event contains the key alone",
+}
+
+
+def key_alone(change: RowChange, column: str) -> str:
+    """Pure: why a DELETE has no such column, for ``KEY_ALONE``; '' for another change."""
+    if change.op is not Op.DELETE or column in change.image:
+        return ""
+    return "state" if change.state else "statement"
+
+
+def without_time(change: RowChange, keyed: str) -> str:
+    """Pure: the hint about a row without the time that selects its partition.
+
+    keyed -- why it has its key alone; '': it has the column.
+    """
+    skip = f"londiste events skip {change.address}"
+    if not keyed:
+        return (
+            f"it is in no partition: {skip}"
+            if change.op is Op.DELETE
+            else f"give such rows a time on the root; or skip this one: {skip}"
+        )
+    hint = (
+        "delete the row with its key in the partitions here, in a session with set"
+        f" session_replication_role = replica, then: {skip}"
+    )
+    if keyed == "statement":
+        hint += (
+            f"; for later events, on the root: londiste change-form {argument(change.table)} row"
+        )
+    return f"{hint}; or skip deletes: event_types=I,U"
 
 
 def _text(time: datetime) -> str:

@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Iterable
 
 from londiste.changes.types import address
-from londiste.db.names import argument
+from londiste.db.ddl import literal
 from londiste.errors import EventError
 from londiste.handlers.event_actions import SkippedRows
 
@@ -56,13 +56,14 @@ def explain(error: EventError, rows: int | None, skips: SkippedRows) -> None:
         error.detail = "; ".join(filter(None, [error.detail, has]))
     # An error of the event itself is none of a row in the target.
     mend = "correct the table or the row in the target; or " if found and found.dest else ""
-    if found and (found.kind, found.dest, found.op) == ("value", "", "delete"):
-        # The event has no time: only its key.
-        mend = (
-            "if the table is captured by statement, for later events: londiste change-form"
-            f" {argument(found.table)} row (on the root); now "
-        )
-    error.hint = f"{mend}{skip}: {option(error.event_id, row, skips)}"
+    later = ""
+    if found and found.keyed:
+        mend = f"delete the row with its key in the target ({', '.join(found.key)}), then "
+    if found and found.keyed == "statement":
+        # The queue may have no node.
+        call = ", ".join(map(literal, [error.queue, found.table, "row"]))
+        later = f"; for later events, in the source database: select londiste.change_form({call})"
+    error.hint = f"{mend}{skip}: {option(error.event_id, row, skips)}{later}"
 
 
 def option(event_id: int, row: int, skips: SkippedRows) -> str:
