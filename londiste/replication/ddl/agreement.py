@@ -19,7 +19,7 @@ from londiste.handlers.base import TableRules
 from londiste.handlers.table_rules import HandlerAttrs
 from londiste.replication import sqlapi as tables
 from londiste.replication.ddl import rows
-from londiste.replication.ddl.failures import choices, refusing
+from londiste.replication.ddl.failures import AS_REPLICA, choices, refusing
 from londiste.replication.ddl.header import Attributes, Condition, fill
 from londiste.replication.ddl.split import split, words_of
 from londiste.replication.model import ReplicatedTable
@@ -313,7 +313,10 @@ def _refused(
     done = f"londiste execute mark-done {word(name)}"
     first = "run its changes of definitions here with psql, if it has any"
     if by_hand:
-        first += f", and make its changes of rows of {', '.join(by_hand)}, if they are right here"
+        first += (
+            f", and make its changes of rows of {', '.join(by_hand)}, if they are right here"
+            f" ({AS_REPLICA})"
+        )
     return ScriptFailed(
         f"script {name} failed on node {node}: {found[0].message}",
         detail="; ".join(

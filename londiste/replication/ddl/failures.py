@@ -9,13 +9,17 @@ from londiste.db.names import word
 from londiste.errors import LondisteError, ScriptFailed
 from londiste.replication.ddl.sqlapi import Script
 
+#: Where rows of a replicated table can be written by hand.
+AS_REPLICA = "below the root rows in a session with set session_replication_role = replica"
+
 
 def choices(name: str) -> str:
     """Hint for a failed script."""
     name = word(name)
     return (
         f"remove the cause, then on that node: londiste execute retry {name}, or londiste execute"
-        f" skip {name}, or, after doing its work by hand, londiste execute mark-done {name}"
+        f" skip {name}, or, after doing its work by hand ({AS_REPLICA}), londiste execute mark-done"
+        f" {name} and londiste compare TABLE"
     )
 
 

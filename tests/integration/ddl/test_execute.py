@@ -134,6 +134,15 @@ def test_a_script_that_fails_on_a_node_waits_for_a_person(tree: Tree) -> None:
     assert failed.code == 5, str(failed)
     assert "script c.sql: statement 2 (line 2) failed on node leaf" in failed.err
     assert "execute retry c.sql" in failed.err
+    # Without the words in brackets the work of the hint is refused, and nothing compares it.
+    write = "set session_replication_role = {}; insert into t values (8, 'x'); delete from t"
+    with pytest.raises(psycopg.Error, match="this table is a replica"):
+        tree.leaf.database.execute(write.format("origin"))
+    tree.leaf.database.execute(write.format("replica"))
+    assert "(below the root rows in a session with set session_replication_role = replica)" in (
+        failed.err
+    )
+    assert "execute mark-done c.sql and londiste compare TABLE" in failed.err
     assert tree.states("c.sql") == ["done", "done", "failed"]
     assert tree.leaf.database.execute("select * from t") == []
     again = tree.run(tree.leaf, "worker", "--once")

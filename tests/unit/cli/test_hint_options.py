@@ -113,7 +113,9 @@ def test_a_hint_repeats_the_options_of_the_call(argv: str, hint: str, wanted: st
         "otherwise, with the settings of queue all: londiste status shows which node is its root",
         "use --trigger logutriga; or, in the databases of these nodes: londiste install --adopt",
         "remove the cause, then on that node: londiste execute retry s, or londiste execute skip s,"
-        " or, after doing its work by hand, londiste execute mark-done s",
+        " or, after doing its work by hand (below the root rows in a session with set"
+        " session_replication_role = replica), londiste execute mark-done s and londiste compare"
+        " TABLE",
         "when it answers, with the settings of old: londiste queue unregister q c",
         "rename it; or unregister the other one, with the settings of new: londiste queue"
         " unregister q c",
