@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
@@ -324,43 +323,6 @@ def leaf_worker(tree: Tree, *copy: str) -> Iterator[Worker]:
             yield worker
         finally:
             worker.close()
-
-
-def test_a_table_that_changes_while_it_is_copied_is_copied_again_with_its_new_columns(
-    tree: Tree,
-) -> None:
-    root, leaf = tree.root.database, tree.leaf.database
-    root.execute("insert into t select i, 'x' from generate_series(1, 100) i")
-    tree.catch_up()
-    # As if its copy were under way: its key is taken off, some rows are there.
-    leaf.execute(
-        REPLICA + "alter table t drop constraint t_pkey; delete from t where id > 10;"
-        " update londiste.table_info set merge_state = 'in-copy',"
-        " dropped_ddl = 'alter table public.t add constraint t_pkey primary key (id);'"
-    )
-    tree.fine("n.sql", "alter table t add column n int default 7; update t set n = id")
-    tree.line.tick()
-    tree.once(tree.branch)
-    with leaf_worker(tree, sys.executable, "-c", "") as worker:
-        tree.line.wait(lambda: (worker.unit(), tree.states("n.sql")[2] == "done")[1], "the script")
-    assert leaf.execute("select count(*), max(n) from t") == [(0, None)]
-    assert leaf.value("select dropped_ddl from londiste.table_info") is None
-    root.execute("update t set n = 8 where id = 5")
-    copy = (sys.executable, "-m", "londiste", "-c", str(tree.leaf.config), "copy")
-    with leaf_worker(tree, *copy) as worker:
-        # A copy below a branch waits for a tick of the root behind its snapshot.
-        tree.line.wait(
-            lambda: (
-                tree.line.tick(),
-                tree.once(tree.branch),
-                worker.unit(),
-                leaf.value("select merge_state from londiste.table_info") == "ok",
-            )[-1],
-            "the copy",
-            seconds=120,
-        )
-    assert tree.rows("select count(*), sum(n) from t") == [(100, 5053)]
-    assert leaf.value("select count(*) from pg_constraint where conname = 't_pkey'") == 1
 
 
 def test_a_batch_of_joined_ticks_is_taken_tick_by_tick_where_a_script_is_in_it(

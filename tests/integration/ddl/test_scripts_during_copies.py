@@ -1,4 +1,4 @@
-"""A script that names a table during its copy keeps the rows that only this node has."""
+"""Scripts that name or change a table during its copy."""
 
 from __future__ import annotations
 
@@ -66,3 +66,40 @@ def test_a_script_stops_where_another_copy_would_double_rows(tree: Tree, script:
     assert "table public.t was added with --skip-truncate" in shown
     assert leaf.execute("select v, count(*) from t group by v") == [("own", 5)]
     assert leaf.value("select merge_state from londiste.table_info") == "catching-up"
+
+
+def test_a_table_that_changes_while_it_is_copied_is_copied_again_with_its_new_columns(
+    tree: Tree,
+) -> None:
+    root, leaf = tree.root.database, tree.leaf.database
+    root.execute("insert into t select i, 'x' from generate_series(1, 100) i")
+    tree.catch_up()
+    # As if its copy were under way: its key is taken off, some rows are there.
+    leaf.execute(
+        REPLICA + "alter table t drop constraint t_pkey; delete from t where id > 10;"
+        " update londiste.table_info set merge_state = 'in-copy',"
+        " dropped_ddl = 'alter table public.t add constraint t_pkey primary key (id);'"
+    )
+    tree.fine("n.sql", "alter table t add column n int default 7; update t set n = id")
+    tree.line.tick()
+    tree.once(tree.branch)
+    with leaf_worker(tree, sys.executable, "-c", "") as worker:
+        tree.line.wait(lambda: (worker.unit(), tree.states("n.sql")[2] == "done")[1], "the script")
+    assert leaf.execute("select count(*), max(n) from t") == [(0, None)]
+    assert leaf.value("select dropped_ddl from londiste.table_info") is None
+    root.execute("update t set n = 8 where id = 5")
+    copy = (sys.executable, "-m", "londiste", "-c", str(tree.leaf.config), "copy")
+    with leaf_worker(tree, *copy) as worker:
+        # A copy below a branch waits for a tick of the root behind its snapshot.
+        tree.line.wait(
+            lambda: (
+                tree.line.tick(),
+                tree.once(tree.branch),
+                worker.unit(),
+                leaf.value("select merge_state from londiste.table_info") == "ok",
+            )[-1],
+            "the copy",
+            seconds=120,
+        )
+    assert tree.rows("select count(*), sum(n) from t") == [(100, 5053)]
+    assert leaf.value("select count(*) from pg_constraint where conname = 't_pkey'") == 1
