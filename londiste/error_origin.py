@@ -223,10 +223,6 @@ def rights_hint(error: psycopg.Error, written: str = "") -> str:
     )
 
 
-def _owned(table: str, owner: str, user: str) -> str:
-    return f"grant {identifier(owner)} to {user}; or alter table {table} owner to {user}"
-
-
 def _owner_hint(what: str, user: str) -> str:
     return (
         f"as an administrator: alter {what} owner to {user}; or make {user} a member of the role"
@@ -243,7 +239,10 @@ def _without_our_roles(error: psycopg.Error, message: str, user: str, written: s
         return _owner_hint(f"table {written}", user)
     if (found := _NOT_OWNER.fullmatch(message)) and _TABLE in vars(error):
         table, owner = vars(error)[_TABLE]
-        return f"as an administrator: {_owned(table, owner, user)}"
+        return (
+            f"as an administrator: grant {identifier(owner)} to {user}; or alter table {table}"
+            f" owner to {user}"
+        )
     if found:
         return _owner_hint(found[1].replace("relation", "table") + found[2], user)
     if (found := _NO_SET.fullmatch(message)) and _OWNER_FUNCTION in (error.diag.context or ""):

@@ -40,7 +40,7 @@ from londiste.errors import (
 SECONDS = 3
 
 #: Sessions whose stored location was silent.  A command asks once.
-_SILENT: weakref.WeakKeyDictionary[Connection, Silent] = weakref.WeakKeyDictionary()
+_SILENT: weakref.WeakKeyDictionary[Connection, Astray] = weakref.WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -76,42 +76,16 @@ class Copied:
 
 
 @dataclass(frozen=True)
-class Elsewhere:
-    """A node whose stored location leads to something else: the address was given to another.
+class Astray:
+    """A node whose stored location does not lead to it.
 
-    found -- the node that answers there; "": none of the queue.  place -- where.  No password.
-    is_known -- it is one of the same cascade.
+    silent -- it does not answer this program.  Otherwise the address was given to another.
+    what -- a sentence, without a password.
     """
 
     node: str
-    found: str
-    place: str
-    is_known: bool
-
-    @property
-    def what(self) -> str:
-        """A sentence."""
-        other = f"node {self.found}" if self.found else "no node of the queue"
-        other += " of another cascade" if self.found and not self.is_known else ""
-        return f"node {self.node}: its stored location leads to {other} ({self.place})"
-
-    @property
-    def do(self) -> str:
-        """What helps."""
-        return f"londiste move-node {argument(self.node)} CONNECTION"
-
-
-@dataclass(frozen=True)
-class Silent:
-    """A node whose stored location does not answer this program; reason -- no password."""
-
-    node: str
-    reason: str
-
-    @property
-    def what(self) -> str:
-        """A sentence."""
-        return f"node {self.node}: its stored location does not answer: {self.reason}"
+    silent: bool
+    what: str
 
     @property
     def do(self) -> str:
@@ -136,9 +110,7 @@ def uninstall_hint(local: Connection, queue: str) -> str | None:
     return f"{found.what}; to remove Londiste from the copy alone: {found.uninstall}"
 
 
-def refuse(
-    local: Connection, queue: str, reaching: Callable[[str], str]
-) -> Elsewhere | Silent | None:
+def refuse(local: Connection, queue: str, reaching: Callable[[str], str]) -> Astray | None:
     """Raises StateError when the database of ``local`` is a copy; arguments as of ``find``.
 
     Returns why its stored location does not lead to the node; None: it does, or nothing is known.
@@ -161,9 +133,7 @@ def find(local: Connection, queue: str, reaching: Callable[[str], str]) -> Copie
     return found if isinstance(found, Copied) else None
 
 
-def _look(
-    local: Connection, queue: str, reaching: Callable[[str], str]
-) -> Copied | Elsewhere | Silent | None:
+def _look(local: Connection, queue: str, reaching: Callable[[str], str]) -> Copied | Astray | None:
     """What is at the stored location of the node of ``local``; None: the node, or unknown."""
     own = nodes.find_node_info(local, queue)
     if own is None:
@@ -180,13 +150,13 @@ def _look(
         with stored_location(place) as there:
             return beside(local, there, queue, own.name, known)
     except NodeUnreachable as error:
-        _SILENT[local] = Silent(own.name, error.message)
+        _SILENT[local] = _silent(own.name, error)
         return _SILENT[local]
     except (AccessDenied, NotSecured, BadOption):
         # It is the access of this program that is to be mended.
         return None
     except UsageError as error:
-        return Silent(own.name, error.message)
+        return _silent(own.name, error)
     except (LondisteError, psycopg.Error):
         return None
 
@@ -216,7 +186,7 @@ def stored_location(place: str) -> Iterator[Connection]:
 
 def beside(
     local: Connection, there: Connection, queue: str, name: str, known: Mapping[str, str]
-) -> Copied | Elsewhere | None:
+) -> Copied | Astray | None:
     """What answers at the stored location of a node, by a session there; None: the node itself.
 
     name -- of the node; known -- the locations of all nodes.
@@ -231,8 +201,15 @@ def beside(
     place = describe_dsn(there.info.dsn)
     if found is not None and is_original(found.name, name, known, theirs):
         return Copied(name, place, local.info.dsn)
-    other = "" if found is None else found.name
-    return Elsewhere(name, other, place, other in known)
+    other = "no node of the queue"
+    if found is not None:
+        other = f"node {found.name}{'' if found.name in known else ' of another cascade'}"
+    return Astray(name, False, f"node {name}: its stored location leads to {other} ({place})")
+
+
+def _silent(node: str, error: LondisteError) -> Astray:
+    """Pure: a location that does not answer this program."""
+    return Astray(node, True, f"node {node}: its stored location does not answer: {error.message}")
 
 
 def _node_of(conn: Connection, queue: str) -> tuple[NodeInfo | None, dict[str, str]]:

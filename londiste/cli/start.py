@@ -7,7 +7,7 @@ the root; the error of a root that does not answer names another node.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from londiste.cascade.daemons import start_worker
@@ -50,18 +50,21 @@ def offer_another(config: Path | None, command: str, dsn: str) -> None:
         errors.offer_another_node(describe_dsn(dsn), named.name)
 
 
-def worker_command(
-    config: Path | None, overrides: Mapping[str, str], node: str, local: str = ""
-) -> str:
+def worker_command(config: Path | None, overrides: Mapping[str, str]) -> Callable[[str, str], str]:
     """What starts the worker of a node: with the file of the call, if that has its settings.
 
-    local -- the node of these settings, where it is known.
+    Returns a function of the node, and of the node of these settings, '' where it is not known.
     """
-    file = None if config is None else cascade_file.read(config)
-    if config is not None and not overrides.keys() & {"db", "queue_name"}:
-        program = f"londiste -c {shlex.quote(str(config))}"
+    if config is None or overrides.keys() & {"db", "queue_name"}:
+        return lambda node, local: start_worker(node)
+    file = cascade_file.read(config)
+    program = f"londiste -c {shlex.quote(str(config))}"
+
+    def command(node: str, local: str) -> str:
         if file is not None and node in file.nodes:
             return f"{program} --node {word(node)} worker"
         if file is None and node == local:
             return f"{program} worker"
-    return start_worker(node)
+        return start_worker(node)
+
+    return command

@@ -2,8 +2,8 @@
 
 Two rows have the same text if and only if all their values have the same texts.  A row constructor
 gives such a text, but the server looks at each character of each value for it.  ``concat_ws`` does
-not, and needs half of the time; it omits NULL, and values can contain the separator.  So the text
-of a row has these fields:
+not, and needs 0.6 of the processor time.  It omits NULL, and values can contain the separator.  So
+the text of a row has these fields:
 
     !tff     which values are NULL, only where one is
     4 17     lengths in bytes of texts
@@ -65,7 +65,7 @@ def form_of(type_name: str) -> str:
     return PLAIN if type_name.removesuffix("[]") in _PLAIN_TYPES else OTHER
 
 
-def fields(columns: Sequence[str], forms: Sequence[str] = ()) -> str:
+def row_sql(columns: Sequence[str], forms: Sequence[str] = ()) -> str:
     """SQL for the text of a row of these expressions.  Pure.
 
     forms -- of each column; none: a row constructor.
@@ -94,10 +94,10 @@ def fields(columns: Sequence[str], forms: Sequence[str] = ()) -> str:
 def row_text(conn: Connection, columns: Sequence[str], forms: Sequence[str] = ()) -> str:
     """SQL for the text of a row of these expressions, which is compared and hashed.
 
-    forms -- as in ``fields``.
+    forms -- as in ``row_sql``.
     Its bytes are those of UTF-8, so that databases of different encodings have the same.
     """
-    text = fields(columns, forms)
+    text = row_sql(columns, forms)
     encoding = server_encoding(conn)
     if is_single_byte(encoding):
         # Every byte is a character there, so that nothing is refused or changed.

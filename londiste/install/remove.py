@@ -259,8 +259,10 @@ def _strange(
     could run in the queries for what is lost.
     """
     found = {}
+    doubts = owners.find(conn, owners.of_components(list(known)), installing=True)
     for name in known:
-        for doubt in owners.find(conn, owners.of_components([name]), installing=True)[:1]:
+        of_it = owners.of_components([name])
+        for doubt in [one for one in doubts if one.schema in of_it][:1]:
             if doubt.of_owner and doubt.schema == name and name not in named:
                 found[name] = doubt
             elif name in wanted:

@@ -8,7 +8,7 @@ import pytest
 
 from londiste.db.names import TableName
 from londiste.engine.base import Engine
-from londiste.engine.row_hash import fields, form_of
+from londiste.engine.row_hash import form_of, row_sql
 from tests.engine.conftest import LOCAL_FIRST, Pair
 from tests.fixtures.cluster import Database
 
@@ -161,7 +161,7 @@ def test_rows_have_the_same_text_if_their_values_are_the_same(
     cleared.execute(
         "insert into public.t values " + ", ".join(f"({', '.join(row)})" for row in rows)
     )
-    text = fields(names, [form_of(kind) for kind in types])
+    text = row_sql(names, [form_of(kind) for kind in types])
     found = cleared.execute(f'select count(*), count(distinct {text} collate "C") from public.t')
     assert found == [(len(rows), len(rows))]
 
@@ -169,6 +169,6 @@ def test_rows_have_the_same_text_if_their_values_are_the_same(
 def test_a_row_of_many_columns_has_a_text(cleared: Database) -> None:
     for count in (45, 46, 300):
         names = [f"c{n}" for n in range(count)]
-        text = fields(names, [("text", "plain", "other")[n % 3] for n in range(count)])
+        text = row_sql(names, [("text", "plain", "other")[n % 3] for n in range(count)])
         values = ", ".join(f"'{n}'::text as {name}" for n, name in enumerate(names))
         assert cleared.execute(f"select {text} is null from (select {values}) t") == [(False,)]

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 
 from londiste.cascade import copied_database, topology
 from londiste.cascade import sqlapi as nodes
-from londiste.cascade.copied_database import Elsewhere, Silent
+from londiste.cascade.copied_database import Astray
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.cascade.switching import operation_log
 from londiste.cascade.switching.operation_log import Operation, OperationKind
 from londiste.cascade.switching.steps.notes import NodeAddress
-from londiste.cascade.topology import Asker, Topology
+from londiste.cascade.topology import Asker, Silent, Topology
 from londiste.db.names import argument, word
 from londiste.errors import NodeUnreachable, StateError, UnknownNode
 from londiste.orchestration.connections import Connections
@@ -32,7 +32,7 @@ class ClusterState:
     topology: Topology
     places: Mapping[str, NodeAddress]
     operations: Mapping[str, Operation] = field(default_factory=dict)
-    astray: Elsewhere | Silent | None = None
+    astray: Astray | None = None
 
     @property
     def queue(self) -> str:
@@ -130,7 +130,7 @@ class ClusterState:
 
 
 def look(
-    sites: Connections, dsn: str, queue: str, extra: str, *, silent: topology.Silent | None = None
+    sites: Connections, dsn: str, queue: str, extra: str, *, silent: Silent | None = None
 ) -> ClusterState:
     """Asks all nodes.  Raises UnknownNode when ``dsn`` is no node, NodeUnreachable.
 
@@ -242,7 +242,7 @@ def refuse_astray(scene: ClusterState, name: str) -> None:
     found = scene.astray
     if found is None or name != scene.topology.local:
         return
-    unsure = "; or --nocheck if only other hosts can use it" if isinstance(found, Silent) else ""
+    unsure = "; or --nocheck if only other hosts can use it" if found.silent else ""
     raise StateError(
         found.what,
         detail="nodes that read from it could not reach it; nothing was changed",

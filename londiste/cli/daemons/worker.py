@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import closing
-from functools import partial
 
 import click
 
@@ -90,6 +89,6 @@ def worker(
 
             endpoint.serve(of_worker(lambda: work.settings, tally))
         if once:
-            run_once(work, partial(start.worker_command, ctx.config, ctx.overrides))
+            run_once(work, lambda node: start.worker_command(ctx.config, ctx.overrides)(node, ""))
         else:
             work.run()

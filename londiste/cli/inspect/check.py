@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import TypedDict
 
 import click
@@ -61,7 +60,7 @@ def check(context: options.Context, sizes: bool, all_nodes: bool, as_json: bool)
         except NotTrusted as error:
             found, tables = [*schema_owners.refused(error, settings.queue_name)], 0
         else:
-            start_of = partial(start.worker_command, context.config, context.overrides)
+            start_of = start.worker_command(context.config, context.overrides)
             found, tables = _look(sites, settings, sizes, all_nodes, start_of)
     found.sort(key=lambda one: -one.severity)
     if as_json:

@@ -214,8 +214,10 @@ def _asked(context: options.Context, places: Sequence[Place]) -> Status:
         ),
     )
 
+    command = start.worker_command(context.config, context.overrides)
+
     def startable(node: NodeStatus) -> NodeStatus:
-        begin = start.worker_command(context.config, context.overrides, node.name, found.local)
+        begin = command(node.name, found.local)
         return dataclasses.replace(
             node,
             daemons=tuple(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from londiste.cascade import copied_database
 from londiste.cascade import sqlapi as nodes
-from londiste.cascade.copied_database import WHY, Elsewhere
+from londiste.cascade.copied_database import WHY, Astray
 from londiste.db.names import argument
 from londiste.errors import (
     AccessDenied,
@@ -50,7 +50,7 @@ def find(sites: Connections, dsn: str, queue: str) -> list[Finding]:
         return [finding(own, error, queue, rebase=rebase)]
     if found is None:
         return []
-    if isinstance(found, Elsewhere):
+    if isinstance(found, Astray):
         return [Finding(Severity.WARNING, "unreachable", found.what, _ELSEWHERE, found.do, queue)]
     return [Finding(Severity.CRITICAL, "node-copy", found.what, WHY, found.do, queue)]
 
