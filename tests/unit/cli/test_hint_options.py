@@ -221,13 +221,13 @@ def test_the_command_that_starts_a_worker_has_the_file_of_the_call(tmp_path: Pat
     one.write_text('[londiste]\ndb = "dbname=reports"\n')
     all_nodes.write_text(SHOP)
     unknown = "londiste -c FILE worker (settings of node reports)"
-    assert worker_command(None, {}, "reports", "reports") == unknown
-    assert worker_command(one, {}, "reports", "reports") == f"londiste -c {one} worker"
-    assert worker_command(one, {}, "reports", "main") == unknown
-    assert worker_command(one, {"db": "dbname=other"}, "reports", "reports") == unknown
+    assert worker_command(None, {})("reports", "reports") == unknown
+    assert worker_command(one, {})("reports", "reports") == f"londiste -c {one} worker"
+    assert worker_command(one, {})("reports", "main") == unknown
+    assert worker_command(one, {"db": "dbname=other"})("reports", "reports") == unknown
     wanted = f"londiste -c {all_nodes} --node reports worker"
-    assert worker_command(all_nodes, {}, "reports", "main") == wanted
-    assert "FILE" in worker_command(all_nodes, {}, "moved", "moved")
+    assert worker_command(all_nodes, {})("reports", "main") == wanted
+    assert "FILE" in worker_command(all_nodes, {})("moved", "moved")
 
 
 def test_a_hint_says_once_that_the_command_is_to_be_repeated() -> None:
