@@ -44,7 +44,7 @@ def catalog(session: Session) -> Catalog:
     if not session.usable:
         return Catalog()
     try:
-        with session.conn.transaction():
+        with session.names(), session.conn.transaction():
             return _names_of(session)
     except (LondisteError, psycopg.Error):
         return Catalog()

@@ -6,7 +6,9 @@ Multi-node statements (``londiste …``, ``install``) must run outside a transac
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +16,7 @@ import psycopg
 
 from londiste.db.connection import Connection, connect, describe_dsn, use_own_names
 from londiste.db.queries import translated
+from londiste.db.sessions import search_path
 from londiste.errors import BadOption, LondisteError, StateError
 from londiste.pgq import admin
 from londiste.wording import bounded
@@ -96,10 +99,13 @@ class Session:
             _IN_TRANSACTION,
         }
 
-    def run(self, statement: Callable[[Session], Result]) -> Result:
-        """Runs one statement.  Opens a lost connection again."""
+    def run(self, statement: Callable[[Session], Result], *, own_names: bool = False) -> Result:
+        """Runs one statement.  Opens a lost connection again.
+
+        own_names -- it is the user's and needs their search_path, or it needs no database.
+        """
         try:
-            with translated(self.conn):
+            with translated(self.conn), self.names(own_names):
                 return statement(self)
         except KeyboardInterrupt:
             # The interrupt came at a moment when the driver could not wait for the end.
@@ -109,6 +115,12 @@ class Session:
         finally:
             if self.conn.closed:
                 self.conn = self.open(self.dsn)
+
+    def names(self, own: bool = False) -> AbstractContextManager[None]:
+        """What the block runs has the program's search_path, or the user's own."""
+        if own or self.conn.info.transaction_status == _FAILED:
+            return contextlib.nullcontext()
+        return search_path.of_the_program(self.conn)
 
     def change(self, changes: Sequence[admin.QueueChange]) -> Result:
         """Makes changes of queues, in one transaction."""

@@ -24,8 +24,11 @@ CONNECT_WORDS = ("dbname", "host", "port", "user", "service", "queue", "node")
 
 def execute(session: Session, text: str) -> Result:
     """Runs one statement, without its ``;``; what is none of the shell goes to the server."""
-    run, values = language.parse(text, FORMS) or (sql, {"text": text.strip()})
-    return session.run(functools.partial(run, **values))
+    parsed = language.parse(text, FORMS)
+    if parsed is None:
+        return session.run(functools.partial(sql, text=text.strip()), own_names=True)
+    run, values = parsed
+    return session.run(functools.partial(run, **values), own_names=run in (show_help, leave))
 
 
 @OWN.statement("connect <connection:parameters>", "connect to another database, queue or node")

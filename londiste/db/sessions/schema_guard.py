@@ -23,6 +23,7 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import TupleRow, kwargs_row, tuple_row
 
+from londiste.db.sessions import search_path
 from londiste.db.sql_files import query
 from londiste.errors import NotTrusted
 
@@ -167,15 +168,8 @@ def _look_again(conn: GuardedConnection, statement: str) -> None:
     if not wanted:
         return
     # The session may have the path of the user since it was opened.
-    path = conn.execute(
-        "select pg_catalog.current_setting('search_path'),"
-        " pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false)"
-    ).fetchone()
-    assert path is not None
-    try:
+    with search_path.of_the_program(conn):
         guard(conn)
-    finally:
-        conn.execute("select pg_catalog.set_config('search_path', %s, false)", [path[0]])
     for name in wanted & conn.unseen:
         # As the server would say; but it may be there when the statement arrives.
         raise psycopg.errors.InvalidSchemaName(f'schema "{name}" does not exist')

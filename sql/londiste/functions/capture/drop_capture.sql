@@ -27,7 +27,8 @@ declare
             cross join lateral londiste.stray_captures(i_queue_name, t.table_name) as s
         where t.queue_name = i_queue_name
             and t.local
-            and coalesce(t.dest_table, t.table_name) = londiste._full_name(i_table_name));
+            -- Once, not for each table of the queue.
+            and coalesce(t.dest_table, t.table_name) = (select londiste._full_name(i_table_name)));
     v_trigger record;
     v_left record;
     v_functions oid[] := '{}';
