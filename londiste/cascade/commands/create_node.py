@@ -76,7 +76,10 @@ def create_root(sites: Connections, node: NewNode, *, check: bool = True) -> lis
 def create_branch(
     sites: Connections, node: NewNode, provider: str, *, check: bool = True
 ) -> list[Step]:
-    """The steps that create a branch below the node at the connection string ``provider``."""
+    """The steps that create a branch below the node at the connection string ``provider``.
+
+    check -- that the locations of this node and of its provider lead to their databases.
+    """
     existing = _look_at(sites, node, check)
     if existing is None and queues.get_queue_info(sites.at(node.dsn), node.queue):
         raise StateError(
@@ -84,7 +87,7 @@ def create_branch(
             detail="a branch creates its own queue, with the ids and ticks of its provider",
             hint="choose another database, or drop the queue if no consumer needs it",
         )
-    return _below(sites, node, provider, existing)
+    return _below(sites, node, provider, existing, check)
 
 
 def create_leaf(
@@ -97,7 +100,7 @@ def create_leaf(
     """
     existing = _look_at(sites, node, check)
     root = _combined_root(sites, node, existing)
-    steps = _below(sites, node, provider, existing)
+    steps = _below(sites, node, provider, existing, check)
     if root is not None and node.combined is not None:
         steps.append(AnnounceParts(*root, node.combined))
     return steps
@@ -130,11 +133,18 @@ def _look_at(sites: Connections, node: NewNode, check: bool) -> NodeInfo | None:
 
 
 def _below(
-    sites: Connections, node: NewNode, provider: str, existing: NodeInfo | None
+    sites: Connections, node: NewNode, provider: str, existing: NodeInfo | None, check: bool
 ) -> list[Step]:
     way = upstream(sites, node.queue, provider)
     original.require_adopted(sites.at(provider), way.provider.name)
-    copied_database.refuse(sites.at(provider), node.queue, sites.reach)
+    astray = copied_database.refuse(sites.at(provider), node.queue, sites.reach)
+    if check and astray is not None:
+        raise StateError(
+            astray.what,
+            detail="the worker of the new node could not reach its provider; nothing was changed",
+            hint=f"with the settings of {way.provider.name}: {astray.do}"
+            + ("; or --nocheck if only other hosts can use it" if astray.silent else ""),
+        )
     if existing is not None and existing.provider != way.provider.name:
         raise StateError(
             f"node {node.name} exists already, with provider {existing.provider}",

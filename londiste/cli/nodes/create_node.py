@@ -35,7 +35,7 @@ _creating = options.together(
         metavar="NAME",
         help="Consumer name of the node's worker (default: job_name).",
     ),
-    click.option("--nocheck", is_flag=True, help="Skip the check of the public connection string."),
+    click.option("--nocheck", is_flag=True, help="Skip the checks of public connection strings."),
     options.changes,
 )
 

@@ -239,6 +239,26 @@ def test_a_location_that_leads_elsewhere_is_refused(
     assert londiste(here, "create-root", "root", elsewhere.dsn, "--nocheck").code == 0
 
 
+def test_a_provider_that_its_stored_location_does_not_lead_to_is_refused(
+    new_database: Callable[..., Database], londiste: CommandLine
+) -> None:
+    root, leaf = new_database(pgq=True), new_database(pgq=True)
+    londiste(root, "create-root", "root")
+    root.execute("update pgq_node.node_location set node_location = 'host=127.0.0.1 port=1'")
+    create = ("create-leaf", "leaf", "--provider", root.dsn)
+    refused = londiste(leaf, *create)
+    assert refused.code == 3
+    assert "error: node root: its stored location does not answer" in refused.err
+    assert "hint: with the settings of root: londiste move-node root CONNECTION;" in refused.err
+    assert untouched(leaf)
+    assert root.value("select count(*) from pgq_node.node_location") == 1
+    assert londiste(root, "move-node", "root", root.dsn).code == 0
+    assert londiste(leaf, *create).code == 0
+    root.execute("update pgq_node.node_location set node_location = 'host=127.0.0.1 port=1'")
+    assert londiste(leaf, *create).code == 3
+    assert londiste(leaf, *create, "--nocheck").code == 0
+
+
 def test_nonsense_as_location_is_refused() -> None:
     for text in ("nonsense", "host=h"):
         with pytest.raises(BadOption):
