@@ -414,7 +414,7 @@ class Bench:
         rows = [
             [
                 name,
-                *(f"{self.result[c][name]:.2g}" if name in self.result[c] else "" for c in columns),
+                *(_short(self.result[c][name]) if name in self.result[c] else "" for c in columns),
             ]
             for name in self.result[columns[0]]
             if name != BASE
@@ -426,6 +426,11 @@ class Bench:
         ways = self.ways if with_plain else self.ways[1:]
         start = number * 3 % len(ways)
         return [*ways[start:], *ways[:start]]
+
+
+def _short(value: float) -> str:
+    """Two digits, or as many as stand before the point."""
+    return f"{value:.0f}" if value >= 10 else f"{value:.2g}"
 
 
 def lsn(conn: psycopg.Connection) -> int:
