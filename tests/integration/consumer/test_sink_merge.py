@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -25,6 +25,7 @@ from londiste.engine.spark.sink.table_sink import fitting
 from londiste.engine.spark.stream.schema import arrow
 from londiste.errors import BadOption, EventError, LondisteError, StateError, UnknownTable
 from tests.fixtures.cluster import Database
+from tests.support.suite.decoys import DECOYS
 
 TYPES = {
     "int": t.IntegerType(),
@@ -145,6 +146,21 @@ def test_a_delete_and_an_insert_of_one_key_need_an_order(pgq_db: Database) -> No
     feed = Query(pgq_db, f"id int, v text, {FEED}", table="t")
     feed.run(1, [(1, None, "delete", 1, 1), (1, "c", "insert", 1, 1)])
     assert rows(pgq_db) == [(1, "c"), (2, "b")]
+
+
+def test_an_operator_that_another_role_made_is_not_used(
+    new_database: Callable[..., Database],
+) -> None:
+    database = new_database(pgq=True)
+    database.execute("create table t (id varchar(9), no smallint, v text, primary key (id, no))")
+    database.execute(DECOYS)
+    query = Query(database, f"id text, no int, v text, {FEED}", table="public.t")
+    query.run(0, [("a", 1, "x", "insert", 1, 1), ("b", 1, "x", "insert", 1, 2)])
+    query.run(1, [("a", 1, "y", "update_postimage", 2, 1), ("b", 1, None, "delete", 2, 2)])
+    unordered = Query(database, "id text, no int, v text", table="public.t")
+    with pytest.raises(StateError, match="several rows with one key"):
+        unordered.run(0, [("c", 1, "x")], [("c", 1, "z")])
+    assert rows(database) == [("a", 1, "y")]
 
 
 def test_every_type_comes_out_as_it_was(pgq_db: Database) -> None:

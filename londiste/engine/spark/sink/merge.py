@@ -13,7 +13,7 @@ Deletes of all tables come before the rows, so that a row may have what a delete
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import psycopg
@@ -136,9 +136,7 @@ class _Part:
 
     def delete(self) -> None:
         """The rows whose last change is that there is none."""
-        equal = " and ".join(
-            f"t.{quote(c.name)} operator({quote(c.eq_schema)}.=) f.c{n}" for n, c in self._key()
-        )
+        equal = self._equal(lambda n, name: (f"t.{quote(name)}", f"f.c{n}"))
         only = "" if self.shape.partitioned else "only "
         self._do(
             f"delete from {only}{self.shape.name.quoted} t using {self._last} f"
@@ -185,7 +183,7 @@ class _Part:
             f" from {self._all} window tied as ({one}), last as ({one}, o desc)) as x"
             " where rank = 1"
         )
-        same = " and ".join(f"a.c{n} = b.c{n}" for n, _ in self._key())
+        same = self._equal(lambda n, _: (f"a.c{n}", f"b.c{n}"))
         whole = [
             f"row({', '.join(f'{one}.c{n}' for n in range(len(self.columns)))})::text"
             for one in "ab"
@@ -232,6 +230,14 @@ class _Part:
     def _key(self) -> list[tuple[int, RelationColumn]]:
         """The columns of the key with their places."""
         return [(n, c) for n, c in enumerate(self.columns) if c.name in self.shape.key]
+
+    def _equal(self, sides: Callable[[int, str], tuple[str, str]]) -> str:
+        """Equality of keys by the operators of the table: the session has its user's path."""
+        return " and ".join(
+            f"{left} operator({quote(c.eq_schema)}.=) {right}"
+            for n, c in self._key()
+            for left, right in [sides(n, c.name)]
+        )
 
     def _keys(self, prefix: str = "") -> str:
         return ", ".join(f"{prefix}c{n}" for n, _ in self._key())
