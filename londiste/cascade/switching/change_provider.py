@@ -26,6 +26,7 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade.commands.create_node import RegisterLocation
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.cascade.own_consumers import GRAVESTONE
+from londiste.cascade.switching import operation_log
 from londiste.cascade.switching.cluster_state import (
     ClusterState,
     Warn,
@@ -123,6 +124,7 @@ def change_provider(
         warn=warn,
     )
     undo = "" if noted is None else _undo(name, new)
+    operation_log.require_notes(sites.at(scene.place(name).dsn), name)
     for step in steps:
         # Before anything is recorded or paused.
         if isinstance(step, Subscribe):
