@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
+import threading
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -89,7 +90,14 @@ def load(root: Path | None = None) -> dict[str, Component]:
     Those of this program are read once: several hundred files.  Raises InstallError for a folder
     that cannot be used.
     """
-    return _load(root) if root is not None else dict(_own(sql_root()))
+    if root is not None:
+        return _load(root)
+    # The threads of a ticker that start together need them at once.
+    with _READING:
+        return dict(_own(sql_root()))
+
+
+_READING = threading.Lock()
 
 
 @functools.cache
