@@ -69,6 +69,8 @@ class GroupLoad:
         label = TableName("group", consumer.rpartition(":")[2])
         self.sides = CopySessions(job, label, stopping, consumer=consumer)
         self._to_load = bool(names)
+        #: The consumer that is being registered for half of the tables; it has none yet.
+        self.registering = ""
         self.member_consumer: str | None = consumer
         self._alone = alone
         self._there: Mapping[TableName, TableName] = {}
@@ -114,12 +116,15 @@ class GroupLoad:
         node, queue = self.sides.here, self.queue
         tick = nodes.get_consumer_state(node, queue, self.consumer).completed_tick
         half = names[len(names) // 2 :]
-        other = groups.new_name(self.job.copy_prefix)
-        # This node first: after a crash its row leads to the consumer on the provider.
-        provider = nodes.get_worker_state(node, queue).provider
-        nodes.register_consumer(node, queue, other, provider, tick)
-        batches.register_consumer_at(self.sides.provider, queue, other, tick)
-        groups.copy_group_split(node, queue, half, self.consumer, other)
+        other = self.registering = groups.new_name(self.job.copy_prefix)
+        try:
+            # This node first: after a crash its row leads to the consumer on the provider.
+            provider = nodes.get_worker_state(node, queue).provider
+            nodes.register_consumer(node, queue, other, provider, tick)
+            batches.register_consumer_at(self.sides.provider, queue, other, tick)
+            groups.copy_group_split(node, queue, half, self.consumer, other)
+        finally:
+            self.registering = ""
         self.tables -= frozenset(half)
 
     # -- rows --------------------------------------------------------------------------------

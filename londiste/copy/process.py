@@ -253,12 +253,12 @@ class CopyProcess:
             elif name not in grouped:
                 found[str(name)] = lambda n=name: self._single_copy(n)  # type: ignore[misc]
         if not self.wanted:
-            for info in nodes.get_consumer_info(conn, self.job.queue):
-                if groups.is_group(self.job.copy_prefix, info.name):
-                    found.setdefault(
-                        info.name,
-                        lambda c=info.name: self._group(c, (), signals),  # type: ignore[misc]
-                    )
+            there = {info.name for info in nodes.get_consumer_info(conn, self.job.queue)}
+            # One without tables has nothing to do but to go, except while it gets its tables.
+            there -= {group.registering for group in self._groups.values()}
+            for consumer in sorted(there):
+                if groups.is_group(self.job.copy_prefix, consumer):
+                    found.setdefault(consumer, lambda c=consumer: self._group(c, (), signals))  # type: ignore[misc]
         return list(found.items())
 
     def _joining(

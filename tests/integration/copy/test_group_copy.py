@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import logging
 import threading
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from londiste.copy import group_copy
 from londiste.copy.process import CopyProcess
 from londiste.daemon.signals import Signals
 from londiste.db.names import TableName
+from londiste.pgq import batches
 from tests.fixtures.copies import Nodes
 from tests.fixtures.nodes import ret
 from tests.support.suite.slow import first
@@ -238,9 +242,36 @@ def test_another_process_goes_on_with_a_group(group: Nodes, what: str) -> None:
     nothing_is_left(group)
 
 
+@pytest.fixture(params=[False, True], ids=["", "slowly"])
+def halving(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a consumer for half of a group is registered, the process looks at all tables."""
+    if not request.param:
+        return
+    rounds = threading.Semaphore(0)
+    look, register_at = CopyProcess._left, batches.register_consumer_at
+
+    def counted(self: CopyProcess, *args: Any) -> Any:
+        try:
+            return look(self, *args)
+        finally:
+            rounds.release()
+
+    def slow(*args: Any) -> None:
+        register_at(*args)
+        while rounds.acquire(blocking=False):
+            pass
+        for _ in range(3):
+            rounds.acquire()
+
+    monkeypatch.setattr(CopyProcess, "_left", counted)
+    monkeypatch.setattr(group_copy, "batches", SimpleNamespace(register_consumer_at=slow))
+
+
+@pytest.mark.usefixtures("halving")
 def test_an_event_that_does_not_fit_one_table_halves_the_group(
-    group: Nodes,
+    group: Nodes, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO)
     names = make(group, 5)
     add(group, names)
     loaded = "select count(*) from londiste.copy_member"
@@ -260,3 +291,4 @@ def test_an_event_that_does_not_fit_one_table_halves_the_group(
     group.wait_end()
     equal(group, *names)
     nothing_is_left(group)
+    assert not [line for line in caplog.messages if "starts over" in line]
