@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from typing import IO, ClassVar, TypeAlias
 
 from londiste.metrics.catalog import Histogram, Sample
-from londiste.ticker.database import Counts
+from londiste.ticker.rounds import Counts
 
 _LIMITS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0)
 #: Environment variable with the number of the file for the counters of a child.

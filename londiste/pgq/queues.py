@@ -199,6 +199,13 @@ def ticker(conn: Connection, queue: str | None = None) -> int | None:
     return None if answer is None else int(answer)
 
 
+def ticker_and_due(conn: Connection) -> tuple[int, float | None]:
+    """``ticker`` of all queues, and what ``seconds_until_due`` was before; one round trip."""
+    row = first(conn, "ticker_and_due")
+    assert row is not None
+    return int(row[0] or 0), None if row[1] is None else max(0.0, float(row[1]))
+
+
 def shortest_tick_lag(conn: Connection) -> float | None:
     """Shortest ``ticker_max_lag`` of the queues that tick here, in seconds; None without."""
     row = first(conn, "shortest_tick_lag")

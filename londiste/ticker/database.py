@@ -11,23 +11,21 @@ import math
 import socket
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable
 from typing import Protocol
 
-from londiste.daemon import crash, logcontext
-from londiste.daemon.loop import Loop, Trouble
-from londiste.daemon.service_manager import watched
-from londiste.daemon.signals import Signals
-from londiste.db.connection import Connection, connect, describe_dsn, session, usable
+from londiste.daemon import crash
+from londiste.daemon.loop import Trouble
+from londiste.db.connection import Connection, describe_dsn, session
 from londiste.db.notify import Listener
 from londiste.db.queries import has_function
-from londiste.db.server_text import connected_to, named
+from londiste.db.server_text import connected_to
 from londiste.errors import LondisteError
 from londiste.pgq import queues
 from londiste.pgq.liveness import Beat
 from londiste.ticker import maintenance, pace, schedule, tick
-from londiste.ticker.schedule import Task
+from londiste.ticker.housekeeping import Housekeeping
+from londiste.ticker.rounds import Counts, Periods, Round
 
 log = logging.getLogger(__name__)
 
@@ -36,47 +34,10 @@ log = logging.getLogger(__name__)
 TICK_LOCK_TIMEOUT_MS = 1_000
 
 
-#: Seconds between two questions how impatient the queues are.
+#: Seconds between two questions how impatient the queues are: with ticks, and while nothing comes.
+#: Then the longest pause decides how often the ticker looks, not their lags.
 LAG_PERIOD = 1.0
-
-
-@dataclass(frozen=True)
-class Periods:
-    """Seconds between two runs of each task.
-
-    tick -- maximum; queues with events and a short lag are checked more often.
-    keepalive -- between two lines of statistics while there are no events.
-    longest_pause -- after errors.
-    lock_timeout -- for rotation and vacuum; a tick uses a shorter one.
-    lifetime -- of a connection; then a new one is opened, between two rounds.
-    answer -- after which a server that sends nothing and does not work is lost.
-    """
-
-    tick: float = 1.0
-    retry: float = 30.0
-    maintenance: float = 120.0
-    statistics: float = 30.0
-    keepalive: float = 600.0
-    longest_pause: float = 20.0
-    lock_timeout: float = 10.0
-    lifetime: float = 3600.0
-    answer: float = 20.0
-
-
-@dataclass
-class Counts:
-    """Counts since the last call of ``take``."""
-
-    ticks: int = 0
-    retries: int = 0
-    maintenance: int = 0
-
-    def __add__(self, other: Counts) -> Counts:
-        return Counts(
-            self.ticks + other.ticks,
-            self.retries + other.retries,
-            self.maintenance + other.maintenance,
-        )
+QUIET_LAG_PERIOD = 10.0
 
 
 class Observer(Protocol):
@@ -99,11 +60,8 @@ class DatabaseTicker:
         self.place = describe_dsn(dsn)
         self.counts = Counts()
         self._lock = threading.Lock()
-        other = _Housekeeping(dsn, periods, self._count)
-        self._rounds: list[_Round] = [
-            _Ticks(dsn, periods, self._count, observer, lambda: other.broken or other.failed_again),
-            other,
-        ]
+        other = Housekeeping(dsn, periods, self._count)
+        self._rounds: list[Round] = [_Ticks(dsn, periods, self._count, observer, other), other]
         self._threads = [self._thread(one) for one in self._rounds]
 
     def start(self) -> None:
@@ -125,7 +83,7 @@ class DatabaseTicker:
             self._threads[number].start()
         return len(dead)
 
-    def _thread(self, one: _Round) -> threading.Thread:
+    def _thread(self, one: Round) -> threading.Thread:
         return threading.Thread(target=one.run, name=f"{one.name} {self.place}", daemon=True)
 
     def stop(self) -> None:
@@ -182,101 +140,7 @@ def once(dsn: str) -> Counts:
     return Counts(ticks, moved, done.done)
 
 
-class _Round:
-    """One thread: a connection that is opened again after a failure, and the work on it."""
-
-    name: str
-
-    def __init__(self, dsn: str, periods: Periods, count: Callable[[Counts], None]) -> None:
-        self.dsn = dsn
-        self.periods = periods
-        self.lock_timeout_ms = int(periods.lock_timeout * 1000)
-        self.count = count
-        self.signals = Signals()
-        self.conn: Connection | None = None
-        self.doubtful = False
-        self.opened = 0.0
-        self.loop = Loop(
-            self.work,
-            signals=self.signals,
-            longest_pause=periods.longest_pause,
-            files=self.files,
-            recover=self.failed,
-            fatal=(),
-        )
-
-    def run(self) -> None:
-        with logcontext.bound(job="ticker", database=describe_dsn(self.dsn)), watched():
-            try:
-                while not self.signals.stopping:
-                    self._run()
-            finally:
-                self.disconnect()
-
-    def _run(self) -> None:
-        """The loop until a stop request; every other end is logged."""
-        try:
-            self.loop.run()
-        except BaseException as error:
-            log.error(
-                "%s: %s stopped at %s: %s; restarting",
-                describe_dsn(self.dsn),
-                self.name,
-                type(error).__name__,
-                error,
-                exc_info=error,
-            )
-            self.disconnect()
-            self.signals.wait(min(1.0, self.periods.longest_pause))
-
-    def work(self) -> bool:
-        raise NotImplementedError
-
-    def connected(self) -> Connection:
-        if self.doubtful or time.monotonic() - self.opened > self.periods.lifetime:
-            self.disconnect()
-        if self.conn is None or self.conn.closed:
-            with named(f"database {describe_dsn(self.dsn)}"):
-                self.conn = connect(
-                    self.dsn,
-                    name=f"londiste ticker: {self.name}",
-                    autocommit=True,
-                    lock_timeout_ms=self.lock_timeout_ms,
-                    synchronous=True,
-                    silent_seconds=self.periods.answer,
-                )
-            maintenance.check(self.conn)
-            self.opened = time.monotonic()
-            self.on_connect(self.conn)
-            log.debug("%s: connected to %s", self.name, describe_dsn(self.dsn))
-        return self.conn
-
-    def on_connect(self, conn: Connection) -> None:
-        """Prepares a new connection for the kind of work."""
-
-    def files(self) -> Iterable[int]:
-        return ()
-
-    def failed(self, error: LondisteError) -> None:
-        """After an error: the next attempt replaces the session, which reports the error."""
-        self.doubtful = True
-        if not usable(self.conn):
-            self.disconnect()
-
-    def disconnect(self) -> None:
-        """Closes the session."""
-        conn, self.conn = self.conn, None
-        self.doubtful = False
-        if conn is not None:
-            conn.close()
-
-    def cancel(self) -> None:
-        conn = self.conn
-        if conn is not None and not conn.closed:
-            conn.cancel_safe(timeout=2.0)
-
-
-class _Ticks(_Round):
+class _Ticks(Round):
     name = "ticks"
 
     def __init__(
@@ -285,12 +149,14 @@ class _Ticks(_Round):
         periods: Periods,
         count: Callable[[Counts], None],
         observer: Observer | None = None,
-        elsewhere: Callable[[], str] = str,
+        housekeeping: Housekeeping | None = None,
     ) -> None:
         super().__init__(dsn, periods, count)
         self.observer = observer
-        #: What the other thread cannot do; this one reports for both.
-        self.elsewhere = elsewhere
+        self.housekeeping = housekeeping
+        self.knows_due = False
+        #: When it has last told the other thread what is due.
+        self.told = -math.inf
         self.lock_timeout_ms = min(self.lock_timeout_ms, TICK_LOCK_TIMEOUT_MS)
         self.troubles: dict[str, Trouble] = {}
         self.listener: Listener | None = None
@@ -319,6 +185,7 @@ class _Ticks(_Round):
             self._announced = True
             log.info("connected to %s", connected_to(conn))
         self.listener = Listener(conn, [queues.FORCE_TICK_CHANNEL])
+        self.knows_due = has_function(conn, maintenance.NEXT_DUE)
 
     def files(self) -> Iterable[int]:
         return (self.listener.fileno(),) if self.listener is not None else ()
@@ -331,7 +198,9 @@ class _Ticks(_Round):
         forced = {payload for _, payload in self.listener.drain()}
         started = time.monotonic()
         crash.point("ticker.before-tick")
-        made = tick.run_once(conn, self.troubles, self._in_turn(started, forced))
+        made = tick.run_once(
+            conn, self.troubles, self._in_turn(started, forced), self._tells_due(started)
+        )
         crash.point("ticker.after-tick")
         now = time.monotonic()
         if self.observer is not None:
@@ -340,10 +209,13 @@ class _Ticks(_Round):
             self.count(Counts(ticks=made))
             self.ticked = now
             self.sign.worked()
-        self.sign.error = self.elsewhere()
+        if self.housekeeping is not None:
+            # This thread reports for both.
+            self.sign.error = self.housekeeping.broken or self.housekeeping.failed_again
         self.sign.beat(conn)
-        if now - self.asked >= LAG_PERIOD:
-            self._look(conn, now)
+        quiet = self.ticked <= self.asked and not self.pace.slowed
+        if now - self.asked >= (QUIET_LAG_PERIOD if quiet else LAG_PERIOD):
+            self._look(conn, now, quiet=quiet)
         self.loop.delay = schedule.look_pause(
             self.periods.tick,
             self.lag,
@@ -354,9 +226,21 @@ class _Ticks(_Round):
         )
         return False
 
-    def _look(self, conn: Connection, now: float) -> None:
+    def _tells_due(self, now: float) -> Callable[[float | None], None] | None:
+        """Takes what is due, where this round asks for it."""
+        other = self.housekeeping
+        if other is None or not self.knows_due or now - self.told < self.periods.tick:
+            return None
+
+        def tell(seconds: float | None) -> None:
+            self.told = now
+            other.tell_due(seconds)
+
+        return tell
+
+    def _look(self, conn: Connection, now: float, *, quiet: bool) -> None:
         """Reads the shortest lag of the queues, and whether their consumers keep up."""
-        if self.ticked <= self.asked and not self.pace.slowed:
+        if quiet:
             # What was seen before a quiet time says nothing about what comes after it.
             self.pace = pace.Pace()
             self.lag = queues.shortest_tick_lag(conn)
@@ -385,66 +269,3 @@ class _Ticks(_Round):
         ]
         self.due.update((name, now + slowed[name]) for name in turn if name in slowed)
         return turn
-
-
-class _Housekeeping(_Round):
-    name = "housekeeping"
-
-    def __init__(self, dsn: str, periods: Periods, count: Callable[[Counts], None]) -> None:
-        super().__init__(dsn, periods, count)
-        self.last: dict[Task, float] = {}
-        self.plan = {Task.RETRY: periods.retry, Task.MAINTENANCE: periods.maintenance}
-        self.knows_due = True
-        #: Transactions that a rotation has waited for in the last round.
-        self.blocked: list[str] = []
-        #: Errors of the last round of maintenance, by operation; those of two rounds in a row.
-        self.failed_operations: Mapping[str, str] = {}
-        self.failed_again = ""
-        #: The error that has ended the last round.
-        self.broken = ""
-
-    def failed(self, error: LondisteError) -> None:
-        super().failed(error)
-        self.broken = error.message
-
-    def on_connect(self, conn: Connection) -> None:
-        self.knows_due = has_function(conn, maintenance.NEXT_DUE)
-
-    def until_due(self) -> float | None:
-        """Seconds until a retry or delayed event is due; None: none, or an old schema."""
-        conn = self.connected()
-        return queues.seconds_until_due(conn) if self.knows_due else None
-
-    def work(self) -> bool:
-        """Runs the due tasks; due events do not wait for the period of their task."""
-        now = time.monotonic()
-        tasks = schedule.due(now, self.last, self.plan)
-        if Task.RETRY not in tasks and self.until_due() == 0:
-            tasks.insert(0, Task.RETRY)
-        if self.broken:
-            # Retries that fail keep no table from its rotation.
-            tasks.reverse()
-        fruitless = False
-        for task in tasks:
-            started = time.monotonic()
-            conn = self.connected()
-            if task is Task.RETRY:
-                moved = maintenance.move_due_events(conn, stopping=lambda: self.signals.stopping)
-                self.count(Counts(retries=moved))
-                fruitless = not moved
-            elif task is Task.MAINTENANCE:
-                done = maintenance.run_once(conn, stopping=lambda: self.signals.stopping)
-                self.count(Counts(maintenance=done.done))
-                self.failed_again = done.again(self.failed_operations)
-                self.failed_operations = done.failed
-                self.blocked = maintenance.report_blocked(conn, self.blocked)
-            self.last[task] = started
-        self.broken = ""
-        self.loop.delay = min(
-            schedule.pause(time.monotonic(), self.last, self.plan),
-            # What is due and does not move is not asked for again at once.
-            self.periods.tick
-            if fruitless
-            else schedule.due_pause(self.periods.tick, self.until_due()),
-        )
-        return False

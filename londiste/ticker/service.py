@@ -23,7 +23,8 @@ from londiste.db.queries import tuples
 from londiste.errors import LondisteError, from_database
 from londiste.install import ledger
 from londiste.ticker import maintenance, schedule
-from londiste.ticker.database import Counts, DatabaseTicker, Observer, Periods, once
+from londiste.ticker.database import DatabaseTicker, Observer, once
+from londiste.ticker.rounds import Counts, Periods
 from londiste.ticker.schedule import Task
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ commits before it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from londiste.daemon import logcontext
 from londiste.daemon.loop import Trouble, report
@@ -21,7 +21,10 @@ log = logging.getLogger(__name__)
 
 
 def run_once(
-    conn: Connection, troubles: dict[str, Trouble], only: Collection[str] | None = None
+    conn: Connection,
+    troubles: dict[str, Trouble],
+    only: Collection[str] | None = None,
+    tell_due: Callable[[float | None], None] | None = None,
 ) -> int:
     """Creates a tick for every queue that needs one; their number.
 
@@ -30,13 +33,19 @@ def run_once(
 
     troubles -- failures in a row by queue, kept by the caller from round to round.
     only -- the queues that may tick; None: all.
+    tell_due -- takes the result of ``queues.seconds_until_due``, asked in the same round trip; not
+        called when each queue gets its own call.
 
     Raises LondisteError when the database cannot be asked at all.
     """
     if only is not None:
         return _each(conn, troubles, only)
     try:
-        ticked = queues.ticker(conn) or 0
+        if tell_due is None:
+            ticked = queues.ticker(conn) or 0
+        else:
+            ticked, seconds = queues.ticker_and_due(conn)
+            tell_due(seconds)
         troubles.clear()
         return ticked
     except NodeUnreachable:

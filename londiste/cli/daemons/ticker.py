@@ -15,7 +15,7 @@ from londiste.metrics.endpoint import listening
 from londiste.metrics.tally import TickerTally, inherited
 from londiste.settings import TickerSettings
 from londiste.settings.loading import taken_over
-from londiste.ticker.database import Counts, Periods
+from londiste.ticker.rounds import Counts, Periods
 from londiste.ticker.service import Duty, Service, run_once, try_out
 
 

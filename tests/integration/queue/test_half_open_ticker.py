@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 
 from londiste.pgq import queues
-from londiste.ticker.database import DatabaseTicker, Periods
+from londiste.ticker.database import DatabaseTicker
+from londiste.ticker.rounds import Periods
 from tests.fixtures.cluster import Database
 from tests.support.lines import Line
 from tests.support.waiting import wait_for

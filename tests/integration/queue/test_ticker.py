@@ -20,7 +20,8 @@ from londiste.monitor.queues.collect import collect
 from londiste.monitor.queues.rules import findings
 from londiste.pgq import batches, producer, queues
 from londiste.ticker import tick
-from londiste.ticker.database import DatabaseTicker, Periods
+from londiste.ticker.database import DatabaseTicker
+from londiste.ticker.rounds import Periods
 from tests.fixtures.cluster import Database
 from tests.fixtures.process import Program
 from tests.support.waiting import wait_for
