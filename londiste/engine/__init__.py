@@ -68,10 +68,12 @@ def begun_locally(
     if name != "spark" or threshold == 0:
         return create(name, spark_settings)
     from londiste.engine.local.engine import LocalEngine
-    from londiste.engine.local_first import LocalFirst
+    from londiste.engine.local_first import WORTH, WORTH_HERE, LocalFirst
     from londiste.engine.spark.engine import SparkEngine
 
-    return LocalFirst(local or LocalEngine(), SparkEngine(spark_settings or {}), tell)
+    spark = SparkEngine(spark_settings or {})
+    worth = WORTH_HERE if spark.is_here else WORTH
+    return LocalFirst(local or LocalEngine(), spark, worth, tell)
 
 
 __all__ = ["NAMES", "Engine", "begun_locally", "by_size", "create"]

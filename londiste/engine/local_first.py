@@ -32,8 +32,11 @@ log = logging.getLogger(__name__)
 
 #: Seconds of work that must be left for a session of Spark to start.
 WORTH = 10.0
-#: Seconds of work with tasks left after which more of it is expected.
-BUSY = 30.0
+#: The same where its tasks run on this host: they are not faster than those that run already, and
+#: the start takes 10 s of processor time from them.
+WORTH_HERE = 60.0
+#: Times this of work with tasks left, after which more of it is expected.
+_BUSY = 3.0
 _POLL_SECONDS = 0.25
 
 
@@ -49,29 +52,38 @@ class Startable(Engine, Protocol):
         ...
 
 
-def worth_starting(left: int, done: int, running: int, seconds: float, busy: float) -> bool:
+def worth_starting(
+    left: int, done: int, running: int, seconds: float, busy: float, worth: float
+) -> bool:
     """Whether Spark should start for the tasks that are left.
 
     left, done, running -- tasks; one that runs counts as half done.
     seconds -- since the first of them began; busy -- that the engine has worked in all.
+    worth -- seconds of work that must be left.
     """
     if left == 0:
         return False
-    return left * seconds / max(0.5, done + running / 2) > WORTH or busy > BUSY
+    return left * seconds / max(0.5, done + running / 2) > worth or busy > worth * _BUSY
 
 
 class LocalFirst:
     """See ``engine.base.Engine``.  Safe to use from several threads at once.
 
+    worth -- as in ``worth_starting``.
     tell -- gets the steps of the start, for a user who watches.
     """
 
     def __init__(
-        self, local: LocalEngine, large: Startable, tell: Callable[[str], None] | None = None
+        self,
+        local: LocalEngine,
+        large: Startable,
+        worth: float,
+        tell: Callable[[str], None] | None = None,
     ) -> None:
         self.name = large.name
         self._local = local
         self._large = large
+        self._worth = worth
         self._tell = tell or (lambda text: None)
         self._lock = threading.Lock()
         self._begun = False
@@ -121,7 +133,9 @@ class LocalFirst:
 
         def worth(seconds: float) -> bool:
             running = min(parallel, len(items) - len(todo) - done)
-            return worth_starting(len(todo), done, running, seconds, self._busy + seconds)
+            return worth_starting(
+                len(todo), done, running, seconds, self._busy + seconds, self._worth
+            )
 
         if not self._large.ready():
             with self._watched(worth):

@@ -32,6 +32,11 @@ class SparkEngine:
     def __init__(self, settings: Mapping[str, str]) -> None:
         self._settings = dict(settings)
 
+    @property
+    def is_here(self) -> bool:
+        """Whether its tasks run on this host."""
+        return session.is_local(self._settings)
+
     def run(self, task: Callable[[T], R], items: Sequence[T], parallel: int) -> Iterator[R]:
         if items:
             yield from jobs.run(session.carrier(self._settings), task, items, parallel)

@@ -106,6 +106,12 @@ def master(text: str) -> str:
     return f"local[{found.group(1) or '1'},{ATTEMPTS}]"
 
 
+def is_local(given: Mapping[str, str]) -> bool:
+    """Whether the tasks of a session with these settings run in processes of this host."""
+    master = given.get("spark.master", "local[*]")
+    return not connect.remote(given) and _LOCAL.fullmatch(master.strip()) is not None
+
+
 def get(given: Mapping[str, str]) -> SparkSession:
     """The session of this process; the settings of the first caller count.
 
