@@ -19,7 +19,7 @@ def choices(name: str) -> str:
     return (
         f"remove the cause, then on that node: londiste execute retry {name}, or londiste execute"
         f" skip {name}, or, after doing its work by hand ({AS_REPLICA}), londiste execute mark-done"
-        f" {name} and londiste compare TABLE"
+        f" {name} and londiste compare"
     )
 
 
