@@ -13,7 +13,7 @@ from bench.scale.meter import Cost, Meter
 Run: TypeAlias = Callable[[Meter, int], Iterator[Cost]]
 
 #: Modules with axes.
-_MODULES = ("tables", "queues", "rows", "backlog", "shapes", "writers", "databases")
+_MODULES = ("tables", "queues", "rows", "backlog", "shapes", "writers", "databases", "held")
 _AXES: dict[str, Axis] = {}
 
 
