@@ -153,14 +153,15 @@ class Forms:
         action = ACTIONS.get(request.path_params["name"])
         if action is None or identity is None:
             return HTMLResponse(self._renderer.message("Not found", "No such action."), 404)
+        # Words are names, which may begin or end with a space, and contain ends of lines: a field
+        # of a form would not keep these.
+        query = request.query_params
+        values = {name: query.get(name, "")[:_LONGEST_VALUE] for name in action.words}
         if request.method != "POST":
-            values = {name: request.query_params.get(name, "") for name in action.words}
             return await run_in_threadpool(self._prepared, action, identity, values)
         form = await _form(request)
         if not self._policy.has_token(identity, form.get("token", "")):
             return _not_of_this_session()
-        # Words are names, which may begin or end with a space.
-        values = {name: form.get(name, "")[:_LONGEST_VALUE] for name in action.words}
         values |= {
             one.name: form.get(one.name, "").strip()[:_LONGEST_VALUE] for one in action.inputs
         }
@@ -177,7 +178,7 @@ class Forms:
             "action",
             title=action.title,
             action=action,
-            values=values,
+            words={name: values[name] for name in action.words},
             steps=steps,
             error=error,
             command=action.command(values),

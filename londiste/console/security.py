@@ -68,6 +68,8 @@ def public_host(url: str) -> str:
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""
+        # Raises for what is not the number of one.
+        _ = parts.port
     except ValueError:
         parts, host = urlsplit(""), ""
     if parts.scheme not in ("http", "https") or not host or parts.path not in ("", "/"):
@@ -78,12 +80,23 @@ def public_host(url: str) -> str:
     return host.lower()
 
 
+def origin_of(url: str) -> str:
+    """Pure: the origin that browsers send for pages of an address; '' without one."""
+    if not url:
+        return ""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    host = f"[{host}]" if ":" in host else host
+    usual = {"http": 80, "https": 443}.get(parts.scheme)
+    return f"{parts.scheme}://{host}" + ("" if parts.port in (None, usual) else f":{parts.port}")
+
+
 def same_origin(headers: Headers, scheme: str, public_url: str) -> bool:
     """Pure: whether a form was sent by a page of this console, as the browser says."""
     if headers.get("sec-fetch-site", "same-origin") != "same-origin":
         return False
     origin = headers.get("origin", "")
-    own = {f"{scheme}://{headers.get('host', '')}", public_url.rstrip("/")}
+    own = {f"{scheme}://{headers.get('host', '')}", origin_of(public_url)}
     return bool(origin) and origin in own
 
 

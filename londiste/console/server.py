@@ -91,7 +91,7 @@ def bound(address: str) -> socket.socket:
     except OSError as error:
         raise BadOption(
             f"web: cannot listen on {address}: {error.strerror or error}",
-            hint="choose a free address: londiste --set listen=127.0.0.1:8458 web",
+            hint="choose a free address: --set listen=127.0.0.1:8458",
         ) from error
     return found
 

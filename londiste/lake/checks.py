@@ -159,7 +159,7 @@ def require_same_rows(
             detail="; ".join(changed_partitions),
             hint=f"read the rows again: {resync}",
         )
-    changed = retyped(version.columns, evolved.columns)
+    changed = retyped(version.columns, evolved.columns, rewritten=_rewritten(version, described))
     if changed is not None:
         before, now = changed
         raise StateError(
@@ -179,10 +179,15 @@ def require_same_rows(
         )
 
 
+def _rewritten(version: Version, described: Described) -> bool:
+    """Whether the table has other files: by ALTER TABLE, VACUUM FULL or TRUNCATE.  Pure."""
+    return version.filenode not in (0, described.filenode)
+
+
 def _filled(version: Version, described: Described, evolved: Evolved) -> list[str]:
     """New columns that can have values in rows that no event contains.  Pure."""
     # A rewrite stores the first default of a new column in its rows, and forgets it.
-    rewritten = version.filenode not in (0, described.filenode)
+    rewritten = _rewritten(version, described)
     numbers = {column.name: column.number for column in evolved.columns}
     return [
         name

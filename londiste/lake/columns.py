@@ -126,14 +126,18 @@ def evolve(
 
 
 def retyped(
-    known: Sequence[LakeColumn], now: Sequence[LakeColumn]
+    known: Sequence[LakeColumn], now: Sequence[LakeColumn], *, rewritten: bool = False
 ) -> tuple[LakeColumn, LakeColumn] | None:
-    """The first column whose change of type may have changed values: before and now.  Pure."""
+    """The first column whose change of type may have changed values: before and now.  Pure.
+
+    rewritten -- so was the table: by ``USING``, any new type has other values.
+    """
     found = {column.name: column for column in now}
     for column in known:
         other = found[column.name]
         same = column.dropped is other.dropped is None and column.number == other.number
-        if same and not keeps_values(column.type, other.type):
+        kept = keeps_values(column.type, other.type) and not rewritten
+        if same and column.type != other.type and not kept:
             return column, other
     return None
 

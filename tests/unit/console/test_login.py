@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import html
 import http.client
 import re
 from collections.abc import Callable, Iterator
@@ -15,9 +16,11 @@ from londiste.cli import cli
 from londiste.cli.errors import run
 from londiste.console import login, server
 from londiste.console.access import Policy, Proxy, cookie, next_page, proxy_of
+from londiste.console.actions import ACTIONS
 from londiste.console.app import Console
 from londiste.console.history import History
 from londiste.console.login import FREE, LONGEST_SECONDS, Limiter, Logins, hashed, users_of
+from londiste.console.render import Renderer
 from londiste.console.watch import Watch
 from londiste.errors import BadOption
 from londiste.settings import WebSettings
@@ -393,6 +396,31 @@ def test_actions_are_not_there_unless_they_are_allowed(start: Start) -> None:
     assert allowed("GET", "/action/none").status == 404
     # A GET changes nothing, with any token.
     assert allowed("PUT", "/action/pause").status == 405
+
+
+def test_a_name_with_an_end_of_a_line_reaches_the_action_as_it_is(start: Start) -> None:
+    words = {"node": "leaf", "table": " a\nb\r&"}
+    page = Renderer([], 1.0).page_of(
+        "action",
+        title="Copy a table again",
+        action=ACTIONS["resync"],
+        words=words,
+        steps=[],
+        error=None,
+        command="",
+        token="t",
+    )
+    found = re.search(r'action="(/action/[^"]*)"', page)
+    assert found
+    # A browser sends fields of a form with other ends of lines, and an address as it is.
+    assert not re.search(r'name="(node|table)"', page)
+    browser = start(Policy(Logins({"anna": HASH})))
+    browser.log_in()
+    answer = browser("POST", html.unescape(found[1]), {"token": browser.token()})
+    # No node answers here.
+    assert answer.status == 409
+    shown = html.unescape(answer.text)  # type: ignore[attr-defined]
+    assert ACTIONS["resync"].command(words) in shown
 
 
 def test_a_user_whom_a_proxy_names_needs_no_password(start: Start) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from starlette.datastructures import Headers
 
-from londiste.console.security import public_host, refuse_open
+from londiste.console.security import origin_of, public_host, refuse_open, same_origin
 from londiste.errors import BadOption
 from londiste.settings.hosts import known_host
 
@@ -54,6 +55,34 @@ def test_an_address_of_this_machine_is_accepted(listen: str) -> None:
 def test_the_public_address_is_that_of_a_host() -> None:
     assert public_host("https://Console.example.org/") == "console.example.org"
     assert public_host("") == ""
-    for wrong in ("console.example.org", "ftp://x", "https://", "https://x/path", "https://[x"):
+    for wrong in (
+        "console.example.org",
+        "ftp://x",
+        "https://",
+        "https://x/path",
+        "https://[x",
+        "https://x:y",
+    ):
         with pytest.raises(BadOption):
             public_host(wrong)
+
+
+@pytest.mark.parametrize(
+    ("public_url", "origin"),
+    [
+        ("https://Console.example.org/", "https://console.example.org"),
+        ("HTTPS://console.example.org:443", "https://console.example.org"),
+        ("http://console.example.org:80", "http://console.example.org"),
+        ("https://console.example.org:8443", "https://console.example.org:8443"),
+        ("https://[2001:DB8::1]:443", "https://[2001:db8::1]"),
+        ("", ""),
+    ],
+)
+def test_the_origin_of_the_public_address_is_as_browsers_send_it(
+    public_url: str, origin: str
+) -> None:
+    assert origin_of(public_url) == origin
+    sent = Headers({"host": "127.0.0.1:8457", "origin": origin})
+    assert same_origin(sent, "http", public_url) is bool(origin)
+    other = Headers({"host": "127.0.0.1:8457", "origin": "https://evil.example.org"})
+    assert not same_origin(other, "http", public_url)

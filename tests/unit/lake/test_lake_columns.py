@@ -59,6 +59,16 @@ def test_a_column_that_was_replaced_has_no_other_type() -> None:
     assert retyped([replace(known, dropped=5)], [replace(other, dropped=5)]) is None
 
 
+def test_a_type_that_keeps_values_keeps_them_unless_the_table_was_rewritten() -> None:
+    known = LakeColumn("v", "character varying(5)", "string", number=2)
+    text = replace(known, type="text")
+    assert retyped([known], [text]) is None
+    # alter column v type text using upper(v)
+    assert retyped([known], [text], rewritten=True) == (known, text)
+    # VACUUM FULL
+    assert retyped([known], [known], rewritten=True) is None
+
+
 def test_a_column_that_the_table_still_has_is_excluded_and_not_dropped() -> None:
     known = [
         LakeColumn("skipped", "text", "string", number=1),
