@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -60,7 +61,7 @@ def _family(metric: Metric, samples: list[Sample]) -> Any:
     }
     family = kinds[metric.kind](metric.name, metric.help, labels=metric.labels)
     for sample in samples:
-        labels = [_label(sample.labels[name])[:_LONGEST] for name in metric.labels]
+        labels = [_label(sample.labels[name]) for name in metric.labels]
         if isinstance(sample.value, Histogram):
             family.add_metric(labels, _buckets(sample.value), sum_value=sample.value.sum)
         else:
@@ -69,8 +70,15 @@ def _family(metric: Metric, samples: list[Sample]) -> Any:
 
 
 def _label(text: str) -> str:
-    """Pure: the value without control characters but newlines, which the format escapes."""
-    return "\n".join(escaped(line) for line in text.split("\n"))
+    """Pure: the value, short and without control characters but newlines, which the format escapes.
+
+    One that is changed ends in a digest: two series of the same labels are refused.
+    """
+    shown = "\n".join(escaped(line) for line in text.split("\n"))
+    if shown == text and len(shown) <= _LONGEST:
+        return shown
+    mark = f"~{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+    return shown[: _LONGEST - len(mark)] + mark
 
 
 def _buckets(value: Histogram) -> list[tuple[str, int]]:

@@ -327,3 +327,18 @@ def test_queries_use_metrics_that_exist() -> None:
     for expression in found:
         for name in re.findall(r"londiste_\w+", expression):
             assert name.removesuffix("_bucket") in BY_NAME, expression
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("y" * 300 + "1", "y" * 300 + "2"), ("x\\u202e", "x\u202e")]
+)
+def test_two_names_are_two_series(one: str, other: str) -> None:
+    pytest.importorskip("prometheus_client", reason="needs the extra web")
+    from londiste.metrics import exposition
+
+    label = 'londiste_node_up{node="'
+    made = [Sample("londiste_node_up", 1.0, {"node": name, "queue": "q"}) for name in (one, other)]
+    lines = exposition.render(made).decode().splitlines()
+    found = [line for line in lines if line.startswith(label)]
+    assert len(set(found)) == 2
+    assert all(len(line) < 300 for line in found)
