@@ -198,7 +198,10 @@ _REFUSED = (
         "write the password into ~/.pgpass, as HOST:PORT:DATABASE:ROLE:PASSWORD",
     ),
     (
-        re.compile("authentication failed|no pg_hba.conf entry|role .* does not exist", re.I),
+        re.compile(
+            "authentication failed|no pg_hba.conf entry|pg_hba.conf rejects|role .* does not exist",
+            re.I,
+        ),
         "check user, password and pg_hba.conf",
     ),
 )

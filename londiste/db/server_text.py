@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from londiste.db.connection import Connection, whereabouts
-from londiste.errors import NodeUnreachable, ServerStarting
+from londiste.errors import AccessDenied, NodeUnreachable, NotSecured, ServerStarting
 
 
 def connected_to(conn: Connection) -> str:
@@ -25,11 +25,13 @@ def connected_to(conn: Connection) -> str:
 
 
 @contextlib.contextmanager
-def named(what: str, *, replaced: str = "") -> Iterator[None]:
+def named(what: str, *, replaced: str = "", provider: str = "") -> Iterator[None]:
     """Around ``connect``: the error of a server that is down begins with what it is.
 
     what -- ``provider main (shop@db1)``.
     replaced -- the command for the case that another node has taken its place.
+    provider -- name of the node, if it is another one than that of this process: who reads what
+        to do about a login that it refuses would look for the role on the wrong server.
     """
     try:
         yield
@@ -40,6 +42,16 @@ def named(what: str, *, replaced: str = "") -> Iterator[None]:
         raise type(error)(
             f"{what} {state}: {error.message}", detail=error.detail, hint=error.hint + more
         ) from error
+    except (AccessDenied, NotSecured) as error:
+        if not provider:
+            raise
+        ours = type(error)(
+            f"{what} is not accessible: {error.message}",
+            detail=error.detail,
+            hint=error.hint and f"for provider {provider}: {error.hint}",
+        )
+        ours.sqlstate, ours.by_code = error.sqlstate, error.by_code
+        raise ours from error
 
 
 @dataclass(frozen=True)

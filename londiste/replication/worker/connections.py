@@ -119,7 +119,7 @@ def provider(
         disconnected.
     """
     place = f"provider {node} ({describe_dsn(location)})"
-    with named(place, replaced="londiste change-provider --provider NODE"):
+    with named(place, replaced="londiste change-provider --provider NODE", provider=node):
         conn = connect(
             reach(location, extra, node=node),
             name=f"londiste worker {name}"[:50] + f" {_PROCESS}",

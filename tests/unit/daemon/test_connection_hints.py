@@ -6,8 +6,10 @@ import psycopg
 import pytest
 
 from londiste.db import tls
+from londiste.db.server_text import named
 from londiste.error_origin import as_hint
 from londiste.errors import AccessDenied, NodeUnreachable, from_database
+from londiste.wording import at_node
 
 STATEMENT = "alter system set {} = 256, or a number larger than the present one"
 
@@ -88,6 +90,11 @@ def test_a_lacking_right_on_the_database_names_its_grant() -> None:
         ),
         ("fe_sendauth: no password supplied", AccessDenied, "~/.pgpass"),
         (
+            'pg_hba.conf rejects connection for host "10.0.0.7", user "bob", database "shop"',
+            AccessDenied,
+            "pg_hba.conf",
+        ),
+        (
             'database "shop" is not currently accepting connections',
             NodeUnreachable,
             'alter database "shop" allow_connections true',
@@ -99,6 +106,17 @@ def test_a_refused_login_is_no_outage_of_the_server(
 ) -> None:
     found = from_database(psycopg.OperationalError(f"FATAL:  {message}"))
     assert type(found) is kind and hint in found.hint and "host and port" not in found.hint
+
+
+def test_a_login_that_a_provider_refuses_is_not_to_be_mended_on_the_node_below() -> None:
+    refused = AccessDenied('role "bob" is not permitted to log in', hint='alter role "bob" login')
+    with pytest.raises(AccessDenied) as found, named("provider main (shop@db1)", provider="main"):
+        raise refused
+    assert "provider main (shop@db1)" in found.value.message
+    assert at_node(found.value.hint, "leaf") == 'for provider main: alter role "bob" login'
+    with pytest.raises(AccessDenied) as own, named("node database shop@db2"):
+        raise refused
+    assert own.value is refused
 
 
 def test_an_error_without_a_state_has_no_empty_one() -> None:
