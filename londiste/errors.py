@@ -28,7 +28,7 @@ from londiste.error_origin import (
     unqualified_hint,
 )
 from londiste.error_values import Values, shown
-from londiste.wording import READ_ONLY, bounded, connection_hint, refused_login
+from londiste.wording import READ_ONLY, bounded, connection_hint, refused_login, wrong_parameter
 
 if TYPE_CHECKING:
     import psycopg
@@ -436,13 +436,8 @@ def _from_connection(place: str, message: str, detail: str, hint: str, user: str
         return UsageError(
             place + message, detail=detail, hint=hint or "create the database, or correct the name"
         )
-    if re.search(r"service .* not found", lowered):
-        return UsageError(
-            place + message,
-            detail=detail,
-            hint=hint
-            or "write the service into ~/.pg_service.conf, or the path into PGSERVICEFILE",
-        )
+    if wrong := wrong_parameter(message):
+        return UsageError(place + message, detail=detail, hint=hint or wrong)
     if _STARTING.search(lowered):
         return ServerStarting(
             place + message, detail=detail, hint=hint or "wait until its recovery has finished"

@@ -206,6 +206,24 @@ _REFUSED = (
     ),
 )
 
+#: Messages about a connection string, or the options of a session, that no retry can mend.
+_WRONG = (
+    (
+        re.compile("service .* not found", re.I),
+        "write the service into ~/.pg_service.conf, or the path into PGSERVICEFILE",
+    ),
+    (
+        re.compile(
+            r"invalid \w+ value: |invalid port number"
+            r"|invalid integer value .* for connection option|could not match \d+ .+ to \d+ hosts"
+            r"|FATAL:  invalid value for parameter|FATAL:  unrecognized configuration parameter"
+            r"|FATAL:  parameter .* cannot be (set|changed)",
+            re.I,
+        ),
+        "correct the connection string, or the variable PG… that says it",
+    ),
+)
+
 
 def is_used_up(message: str) -> bool:
     """Whether a server has refused a session because all its connections are in use."""
@@ -215,6 +233,11 @@ def is_used_up(message: str) -> bool:
 def refused_login(message: str, user: str = "") -> str:
     """What to do about a login that the server refuses, by its message; or ''."""
     return _hint(_REFUSED, message, user)
+
+
+def wrong_parameter(message: str) -> str:
+    """What to do about a parameter that libpq or the server does not know; or ''."""
+    return _hint(_WRONG, message)
 
 
 def connection_hint(message: str) -> str:

@@ -8,7 +8,7 @@ import pytest
 from londiste.db import tls
 from londiste.db.server_text import named
 from londiste.error_origin import as_hint
-from londiste.errors import AccessDenied, NodeUnreachable, from_database
+from londiste.errors import AccessDenied, NodeUnreachable, UsageError, from_database
 from londiste.wording import at_node
 
 STATEMENT = "alter system set {} = 256, or a number larger than the present one"
@@ -106,6 +106,23 @@ def test_a_refused_login_is_no_outage_of_the_server(
 ) -> None:
     found = from_database(psycopg.OperationalError(f"FATAL:  {message}"))
     assert type(found) is kind and hint in found.hint and "host and port" not in found.hint
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        'connection is bad: invalid sslmode value: "bogus"',
+        'connection is bad: invalid target_session_attrs value: "bogus"',
+        'connection is bad: invalid port number: "99999"',
+        'invalid integer value "x" for connection option "connect_timeout"',
+        "could not match 2 port numbers to 1 hosts",
+        'FATAL:  invalid value for parameter "statement_timeout": "bad"',
+        'FATAL:  unrecognized configuration parameter "nosuch"',
+    ],
+)
+def test_a_wrong_parameter_of_a_connection_string_is_not_tried_again(message: str) -> None:
+    found = from_database(psycopg.OperationalError(message))
+    assert type(found) is UsageError and "host and port" not in found.hint
 
 
 def test_a_login_that_a_provider_refuses_is_not_to_be_mended_on_the_node_below() -> None:
