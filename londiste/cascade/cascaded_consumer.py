@@ -110,14 +110,25 @@ class NodeParts(Parts):
         super().begin(on)
         with self._node() as conn:
             state = self._acknowledge(conn)
-            tick = state.completed_tick
-            known = position_check.recall(conn, queue, name)
-            facts = position_check.look(on.conn, queue, name, known, tick)
-            found = position_check.prove(
-                queue, name, state.provider, tick, known, facts, hint=POSITION_LOST_HINT
-            )
-            if found is not None and found != known:
-                position_check.note(conn, queue, name, found)
+            if _reach(state) == on.dsn:
+                self._prove_at(on, conn, state)
+                return
+        # It was given another provider since; what this one has says nothing about that.
+        self.begin(on)
+
+    def _prove_at(self, on: QueueSource, conn: Connection, state: ConsumerState) -> None:
+        """Checks the node's position at its provider, and records the identity of the queue there.
+
+        Raises PositionLost.
+        """
+        queue, name, tick = self.settings.queue_name, self.settings.consumer, state.completed_tick
+        known = position_check.recall(conn, queue, name)
+        facts = position_check.look(on.conn, queue, name, known, tick)
+        found = position_check.prove(
+            queue, name, state.provider, tick, known, facts, hint=POSITION_LOST_HINT
+        )
+        if found is not None and found != known:
+            position_check.note(conn, queue, name, found)
 
     def asked_to_pause(self, on: QueueSource) -> str | None:
         with self._node() as conn:

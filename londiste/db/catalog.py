@@ -145,14 +145,18 @@ def info(conn: Connection, table: TableName) -> TableInfo | None:
     return found[0] if found else None
 
 
-def require(conn: Connection, table: TableName) -> TableInfo:
-    """Like ``info``; raises UnknownTable."""
+#: What to do about a missing table of a node.
+_OF_A_NODE = "create it, or remove it from replication: londiste remove-table"
+#: The same, where settings or options name the tables.
+OF_SETTINGS = "create it, or remove it from the tables of the settings"
+OF_OPTIONS = "create it, or correct the name"
+
+
+def require(conn: Connection, table: TableName, *, hint: str = _OF_A_NODE) -> TableInfo:
+    """Like ``info``; raises UnknownTable, with this hint."""
     found = info(conn, table)
     if found is None:
-        raise UnknownTable(
-            f"table {table} does not exist in {conn.info.dbname}",
-            hint="create it, or remove it from replication: londiste remove-table",
-        )
+        raise UnknownTable(f"table {table} does not exist in {conn.info.dbname}", hint=hint)
     return found
 
 

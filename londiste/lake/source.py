@@ -18,13 +18,7 @@ from londiste.dsn import parsed
 from londiste.engine.spark.stream.driver import Driver
 from londiste.engine.spark.stream.options import CHANGE_NAMES, GapPolicy, Mode, Options, Start
 from londiste.engine.spark.stream.types import StreamColumn, shape_of
-from londiste.errors import (
-    BadOption,
-    InstallError,
-    LondisteError,
-    StateError,
-    UnknownTable,
-)
+from londiste.errors import BadOption, InstallError, LondisteError, StateError
 from londiste.lake.settings import LakeSettings
 from londiste.lake.versions import Version
 from londiste.pgq import queues
@@ -113,12 +107,7 @@ class Described:
 
 def describe(conn: Connection, settings: LakeSettings, table: TableName) -> Described:
     """Looks at a table.  Raises UnknownTable, BadOption."""
-    info = catalog.info(conn, table)
-    if info is None:
-        raise UnknownTable(
-            f"table {table} does not exist in {conn.info.dbname}",
-            hint="create it, or remove it from the tables of the settings",
-        )
+    info = catalog.require(conn, table, hint=catalog.OF_SETTINGS)
     details = catalog.columns(conn, table)
     skipped = set(_of(settings.skip_columns, table))
     unknown = sorted(skipped - {column.name for column in details})

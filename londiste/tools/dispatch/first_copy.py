@@ -35,7 +35,6 @@ from londiste.errors import (
     StateError,
     TableChanged,
     TransientError,
-    UnknownTable,
     from_database,
 )
 from londiste.handlers.dispatch import Dispatching, PartMode, RowMode
@@ -199,10 +198,7 @@ def _changed(table: TableName) -> TableChanged:
 
 
 def _require_table(conn: Connection, table: TableName) -> catalog.TableInfo:
-    try:
-        info = catalog.require(conn, table)
-    except UnknownTable as error:
-        raise UnknownTable(error.message, hint="create it, or correct the settings") from None
+    info = catalog.require(conn, table, hint=catalog.OF_SETTINGS)
     if info.kind not in "rp":
         raise BadOption(
             f"{table} is not a table",

@@ -12,8 +12,10 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade.forward import Forwarder
 from londiste.cascade.model import NodeType
 from londiste.cascade.progress import NodeProgress
+from londiste.consumer.factory import Parts
+from londiste.consumer.source import QueueSource
 from londiste.errors import EventError, PositionLost, UnknownConsumer
-from londiste.pgq import batches, ticks
+from londiste.pgq import batches, position_check, ticks
 from tests.fixtures.cascade import QUEUE, Node, Nodes
 from tests.integration.forwarding.test_forwarded_events import Pair
 from tests.support.waiting import wait_for
@@ -225,3 +227,35 @@ def test_consumer_continues_after_the_same_tick_at_another_provider(nodes_of: No
             consumer.work()
     consumer.run_once()
     assert effects(leaf) == ["a", "b"]
+
+
+def test_a_move_while_a_consumer_opens_its_old_provider_loses_no_position(
+    nodes_of: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = nodes_of.root()
+    branch = nodes_of.below(root, "branch", NodeType.BRANCH)
+    leaf = nodes_of.below(root, "leaf")
+    prepared(leaf).register()
+    send(root, "a")
+    follow(root, branch)
+    with leaf.connect() as node, branch.connect() as target:
+        tick = nodes.get_consumer_state(node, QUEUE, "storing").completed_tick
+        begin, moved = Parts.begin, []
+
+        def slow(self: Parts, on: QueueSource) -> None:
+            begin(self, on)
+            if not moved:
+                moved.append(1)
+                batches.register_consumer_at(target, QUEUE, "storing", tick)
+                nodes.change_consumer_provider(node, QUEUE, "storing", "branch")
+
+        monkeypatch.setattr(Parts, "begin", slow)
+        consumer = Storing(leaf.dsn, poll_interval=0.05)
+        consumer.run_once()
+        known = position_check.recall(node, QUEUE, "storing")
+        facts = position_check.look(target, QUEUE, "storing", known, tick)
+    assert known is not None
+    assert (known.source, known.generation) == ("branch", facts.generation)
+    # A restart finds what the first one has recorded.
+    Storing(leaf.dsn, poll_interval=0.05).run_once()
+    assert effects(leaf) == ["a"]

@@ -89,7 +89,7 @@ class SnapshotSession:
 
 def table_parts(conn: Connection, options: Options, snapshot: str) -> list[TablePart]:
     """The parts of a table.  Raises UnknownTable."""
-    info = catalog.require(conn, options.table)
+    info = catalog.require(conn, options.table, hint=catalog.OF_OPTIONS)
     pages = max(info.leaf_pages, default=info.pages)
     count = max(1, min(options.partitions, pages // WORTH_A_TASK)) if snapshot else 1
     bounds = [pages * number // count for number in range(1, count)]
@@ -135,7 +135,7 @@ def _values(
 ) -> Iterator[tuple[int, Sequence[Any]]]:
     table = options.table
     tick = _tick(conn, options.queue)
-    info = catalog.require(conn, table)
+    info = catalog.require(conn, table, hint=catalog.OF_OPTIONS)
     statement = sql.SQL("select {} from {}").format(
         sql.SQL(", ").join(sql.Identifier(column.name) for column in shape.columns),
         table.own(info.tree) if info.kind in "rp" else table.sql,
