@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from bench.scale.axes import axis
 from bench.scale.cascade import QUEUE, Cascade
 from bench.scale.meter import Cost, Meter, wait
+from bench.scale.queues import install, tick
 from bench.support import common
 
 #: Seconds of rest, after which the ticker looks rarely, and those that are measured.
@@ -34,13 +35,13 @@ def databases(meter: Meter, size: int) -> Iterator[Cost]:
         meter.command("rebase", "queue", "rebase", "--db", source.dsn(name))
     file = meter.folder / "ticker.toml"
     file.write_text(f"[ticker]\ndatabases = {json.dumps([source.dsn(name) for name in names])}\n")
-    tick = "select count(*) > {} from pgq.tick"
+    ticked = "select count(*) > {} from pgq.tick"
     with meter.daemon("-c", str(file), "ticker") as ticker:
         for name in names:
             _event(meter, name)
         with meter.watched("start, a tick in each database", ticker) as found:
             for name in names:
-                wait(tick.format(1), source, name)
+                wait(ticked.format(1), source, name)
         yield from found
         time.sleep(SETTLE)
         with meter.watched(f"{REST} s at rest", ticker) as found:
@@ -50,7 +51,7 @@ def databases(meter: Meter, size: int) -> Iterator[Cost]:
             for name in names:
                 _event(meter, name)
             for name in names:
-                wait(tick.format(2), source, name)
+                wait(ticked.format(2), source, name)
         yield from found
 
 
@@ -63,17 +64,14 @@ def _event(meter: Meter, name: str) -> None:
 def subconsumers(meter: Meter, size: int) -> Iterator[Cost]:
     """Cooperative workers that take the same batches in turn, of one event each."""
     (source,) = meter.servers
-    source.create_database("src")
-    meter.command("install", "queue", "install", "--db", source.dsn("src"))
+    install(meter, source)
     with common.connect(source, "src") as conn:
         conn.execute("select pgq.create_queue('q')")
         names = [f"w{number}" for number in range(size)]
         for name in names:
             conn.execute("select pgq_coop.register_subconsumer('q', 'c', %s)", [name])
         for _ in range(BATCHES):
-            conn.execute("select pgq.insert_event('q', 'type', 'data')")
-            conn.execute("select pgq.force_tick('q')")
-            conn.execute("select pgq.ticker('q')")
+            tick(conn)
         with meter.watched(f"{BATCHES} batches of all workers together") as found:
             for number in range(BATCHES):
                 name = names[number % size]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import psycopg
 
+from bench.scale import queues
 from bench.scale.axes import axis
 from bench.scale.meter import Cost, Meter
 from bench.support import common
@@ -25,8 +26,7 @@ def held(meter: Meter, size: int) -> Iterator[Cost]:
 def _held(meter: Meter, size: int, what: str) -> Iterator[Cost]:
     (source,) = meter.servers
     database = f"held_{what}"
-    source.create_database(database)
-    meter.command("install", "queue", "install", "--db", source.dsn(database))
+    queues.install(meter, source, database)
     with (
         common.connect(source, database) as conn,
         common.connect(source, database) as other,
@@ -63,8 +63,7 @@ def _held(meter: Meter, size: int, what: str) -> Iterator[Cost]:
 def ticks(meter: Meter, size: int) -> Iterator[Cost]:
     """Ticks that a consumer has not read: 17 million are a day of 200 a second."""
     (source,) = meter.servers
-    source.create_database("src")
-    meter.command("install", "queue", "install", "--db", source.dsn("src"))
+    queues.install(meter, source)
     with common.connect(source, "src") as conn:
         conn.execute("select pgq.create_queue('q')")
         conn.execute("select pgq.set_queue_config('q', 'external_ticker', 'true')")
@@ -78,14 +77,14 @@ def ticks(meter: Meter, size: int) -> Iterator[Cost]:
         yield from found
         with meter.watched(f"{REPEATED} batches of the consumer behind") as found:
             for _ in range(REPEATED):
-                _batch(conn, "behind")
+                queues.batch(conn, "behind")
         yield from found
         conn.execute(
             "select pgq.register_consumer_at('q', 'c', max(tick_id) - %s) from pgq.tick", [REPEATED]
         )
         with meter.watched(f"{REPEATED} batches of one that is not") as found:
             for _ in range(REPEATED):
-                _batch(conn, "c")
+                queues.batch(conn, "c")
         yield from found
         with meter.watched("get_queue_info, get_consumer_info") as found:
             conn.execute("select * from pgq.get_queue_info()").fetchall()
@@ -120,14 +119,5 @@ def _ticks(conn: psycopg.Connection, number: int) -> None:
 
 def _batches(conn: psycopg.Connection, number: int) -> None:
     for _ in range(number):
-        conn.execute("select pgq.insert_event('q', 'type', 'data')")
-        conn.execute("select pgq.force_tick('q')")
-        conn.execute("select pgq.ticker('q')")
-        _batch(conn, "c")
-
-
-def _batch(conn: psycopg.Connection, consumer: str) -> None:
-    row = conn.execute("select pgq.next_batch('q', %s)", [consumer]).fetchone()
-    assert row is not None and row[0] is not None
-    conn.execute("select count(*) from pgq.get_batch_events(%s)", [row[0]])
-    conn.execute("select pgq.finish_batch(%s)", [row[0]])
+        queues.tick(conn)
+        queues.batch(conn, "c")

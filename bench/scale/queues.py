@@ -19,7 +19,7 @@ REPEATED = 50
 def consumers(meter: Meter, size: int) -> Iterator[Cost]:
     """Consumers of a queue that is ticked and rotated; each consumer reads a batch."""
     (source,) = meter.servers
-    _install(meter, source)
+    install(meter, source)
     with common.connect(source, "src") as conn:
         conn.execute("select pgq.create_queue('q')")
         names = [f"c{number}" for number in range(size)]
@@ -27,18 +27,18 @@ def consumers(meter: Meter, size: int) -> Iterator[Cost]:
             conn.execute("select pgq.register_consumer('q', %s)", [name])
         with meter.watched(f"{REPEATED} ticks") as found:
             for _ in range(REPEATED):
-                _tick(conn)
+                tick(conn)
         yield from found
         some = names[:10]
         with meter.watched(f"{REPEATED} batches of one consumer") as found:
             for number in range(REPEATED):
-                _batch(conn, some[number % len(some)])
+                batch(conn, some[number % len(some)])
         yield from found
         # One consumer alone has read all ticks.
-        _tick(conn)
+        tick(conn)
         with meter.watched("a batch of each consumer") as found:
             for name in names:
-                _batch(conn, name)
+                batch(conn, name)
         yield from found
         yield from _maintenance(meter, source)
         yield meter.command("queue status", "queue", "status", "--db", source.dsn("src"))
@@ -48,7 +48,7 @@ def consumers(meter: Meter, size: int) -> Iterator[Cost]:
 def queues(meter: Meter, size: int) -> Iterator[Cost]:
     """Queues of a database with a consumer each, in which nothing happens, and one that is used."""
     (source,) = meter.servers
-    _install(meter, source)
+    install(meter, source)
     with common.connect(source, "src") as conn:
         for number in range(size):
             conn.execute("select pgq.create_queue(%s)", [f"q{number}"])
@@ -73,19 +73,21 @@ def queues(meter: Meter, size: int) -> Iterator[Cost]:
         yield meter.command("queue status", "queue", "status", "--db", source.dsn("src"))
 
 
-def _install(meter: Meter, source: Cluster) -> None:
-    source.create_database("src")
-    meter.command("install", "queue", "install", "--db", source.dsn("src"))
+def install(meter: Meter, source: Cluster, database: str = "src") -> None:
+    """Creates a database with the queue's SQL."""
+    source.create_database(database)
+    meter.command("install", "queue", "install", "--db", source.dsn(database))
 
 
-def _tick(conn: psycopg.Connection) -> None:
+def tick(conn: psycopg.Connection) -> None:
     """An event, and a tick behind it."""
     conn.execute("select pgq.insert_event('q', 'type', 'data')")
     conn.execute("select pgq.force_tick('q')")
     conn.execute("select pgq.ticker('q')")
 
 
-def _batch(conn: psycopg.Connection, consumer: str) -> None:
+def batch(conn: psycopg.Connection, consumer: str) -> None:
+    """Opens the next batch, reads it and finishes it."""
     row = conn.execute("select pgq.next_batch('q', %s)", [consumer]).fetchone()
     assert row is not None and row[0] is not None
     conn.execute("select count(*) from pgq.get_batch_events(%s)", [row[0]])
