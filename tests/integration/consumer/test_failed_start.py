@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 import londiste
-from londiste.errors import InstallError
+from londiste.db.names import TableName
+from londiste.errors import InstallError, UnknownTable
 from londiste.lake.settings import LakeSettings
+from londiste.lake.source import describe
 from londiste.lake.table import LakeTable
 from londiste.lake.worker import LakeWorker
 from londiste.pgq import queues
@@ -55,3 +57,15 @@ def test_a_lake_that_cannot_read_its_first_rows_registers_nothing(
     ):
         worker.once()
     assert queues.get_consumer_info(conn, "q") == []
+
+
+def test_a_lake_whose_table_is_missing_names_its_settings(pgq_db: Database, tmp_path: Path) -> None:
+    queues.create_queue(pgq_db.connect(), "q")
+    settings = load(
+        LakeSettings,
+        None,
+        {"db": pgq_db.dsn, "queue_name": "q", "lake_tables": "t", "lake_path": str(tmp_path)},
+    )
+    with pgq_db.connect() as conn, pytest.raises(UnknownTable) as failed:
+        describe(conn, settings, TableName("public", "t"))
+    assert "settings" in failed.value.hint and "remove-table" not in failed.value.hint

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
-
 import pytest
 
 from londiste.db.names import TableName
 from londiste.engine.spark.lake.file_writer import Place
-from londiste.errors import LondisteError, StateError, TransientError, UnknownTable
-from londiste.lake import checks, origin, source
+from londiste.errors import LondisteError, StateError, TransientError
+from londiste.lake import checks, origin
 from londiste.lake.versions import Version
 
 AGAIN = "use another target_path"
@@ -102,13 +99,3 @@ def test_when_a_directory_is_of_another_queue(here: str, lost: bool, wrong: bool
     assert origin.differs("queue q of database d", here, lost=lost) is wrong
     # Commits of earlier releases name no queue.
     assert origin.differs("", here, lost=lost) is (lost and here != "")
-
-
-def test_a_missing_table_is_not_one_of_a_node(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source.catalog, "info", lambda conn, table: None)
-    conn: Any = SimpleNamespace(info=SimpleNamespace(dbname="shop"))
-    settings: Any = None
-    with pytest.raises(UnknownTable) as failed:
-        source.describe(conn, settings, TableName("public", "t"))
-    assert "remove-table" not in failed.value.hint
-    assert "settings" in failed.value.hint
